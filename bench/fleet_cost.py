@@ -44,7 +44,7 @@ from toolgate_core.chat_shape import body_of, message_in
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.constraints import Constraints
-from toolgate_proxy.chat.preparation import Prepared
+from toolgate_proxy.chat.preparation import PreparedRequest
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore
@@ -189,7 +189,7 @@ class Sender(Gateway):
         reserved, used = Tokens(500, 100), Tokens(450, 70)
         lease = await self.limiter.admit(key, sent.request_id, reserved, lambda: used)
         needed = await self._grammars.needed(plan.grammars, INFO, owner=key.id)
-        prepared = Prepared(sent, INFO, DIALECTS["qwen3"], plan)
+        prepared = PreparedRequest(sent, INFO, DIALECTS["qwen3"], plan)
         message = Constraints(prepared, needed, None, open_objects=False).message(None)
         message = await self._grammars.with_records(message)
         body = body_of("generate", message, "tiny")

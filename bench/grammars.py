@@ -30,7 +30,7 @@ from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import ToolgateError
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
@@ -193,7 +193,7 @@ async def run(arguments: argparse.Namespace) -> None:
     rng.shuffle(tools)
     tools = tools[: arguments.sample]
     configured = Settings()
-    limits = Limits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
+    limits = JobLimits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
     quarantine = Quarantine(vocabulary, limits)
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=configured.rules_bytes)
     compiler.warm_cache()

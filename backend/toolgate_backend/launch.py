@@ -101,7 +101,7 @@ def address_flags(flags: Sequence[str], current: Mapping[str, str]) -> list[str]
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
-    """Raises LaunchError if vLLM would run without masks."""
+    """Raise LaunchError if vLLM would run without masks."""
     speculative_flag, on_v2 = _speculative_flag(flags), _v2(current)
     if wanted == "auto":
         wanted = "structured_output" if speculative_flag or on_v2 else "logits_processor"
@@ -121,8 +121,8 @@ def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str
 
 
 def draft_flags(flags: Sequence[str], current: Mapping[str, str], settings: Settings) -> list[str]:
-    """The flags for TOOLGATE_FORCED_DRAFTS. Raises LaunchError if other flags or settings exclude
-    drafts of forced text."""
+    """Return the flags for TOOLGATE_FORCED_DRAFTS. Raise LaunchError if other flags or settings
+    exclude drafts of forced text."""
     count = settings.forced_drafts
     if not count:
         return []
@@ -155,13 +155,13 @@ def _speculative_flag(flags: Sequence[str]) -> str | None:
 
 
 def _v2(current: Mapping[str, str]) -> bool:
-    """Whether vLLM selects its V2 model runner. It is the default where Triton is available."""
+    """Return whether vLLM selects its V2 model runner, the default where Triton is available."""
     runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
     return runner != "0" if runner else not on_cpu()
 
 
 def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
-    """The environment variables with which vLLM loads the plug-in and runs its adapter."""
+    """Return the environment variables with which vLLM loads the plug-in and runs its adapter."""
     return cpu_environment(current) | {
         "TOOLGATE_ADAPTER": adapter,
         "VLLM_PLUGINS": _with(current.get("VLLM_PLUGINS", ""), ["toolgate"]),
@@ -179,7 +179,7 @@ def _with(listed: str, names: Sequence[str]) -> str:
 
 
 def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that a CPU build needs; empty for other builds."""
+    """Return the environment variables that a CPU build needs; empty for other builds."""
     if not on_cpu():
         return {}
     wanted = {
@@ -193,7 +193,7 @@ def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
 
 
 def on_cpu() -> bool:
-    """Whether the installed vLLM is its CPU build. Raises LaunchError if vLLM is not installed."""
+    """Whether the installed vLLM is its CPU build. Raise LaunchError if vLLM is not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     if find_spec("vllm") is None:
@@ -218,8 +218,7 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
 
     vLLM's engine and worker wait for each other by spinning on `sched_yield`, and so do OpenMP's
     threads. With two cores under Linux 6.18 this kept the API process from running for seconds. On
-    such a machine the model runs in the engine's process, on one thread.
-    """
+    such a machine the model runs in the engine's process, on one thread."""
     if not on_cpu():
         return []
     config = _text_config(model)
@@ -236,7 +235,7 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
 
 
 def _text_config(model: str) -> Any:
-    """The configuration of the text model; None if it cannot be read. vLLM then reports the
+    """Return the configuration of the text model; None if it cannot be read. vLLM then reports the
     error."""
     from transformers import AutoConfig
 

@@ -23,9 +23,8 @@ def register() -> None:
     Adds the methods that load grammars to vLLM's workers, and the hooks to its engine. Does nothing
     if VLLM_PLUGINS is not set: vLLM then loads every general plug-in, but no endpoint plug-in.
 
-    Raises IncompatibleServer, which stops the server, if the server could not have Toolgate's
-    routes or if vLLM lacks a private name that Toolgate uses.
-    """
+    Raise IncompatibleServer, which stops the server, if the server could not have Toolgate's routes
+    or if vLLM lacks a private name that Toolgate uses."""
     if "VLLM_PLUGINS" not in os.environ:
         return
     # The flags of `vllm serve MODEL …`. Those of other programs have other meanings.

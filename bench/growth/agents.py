@@ -28,7 +28,7 @@ from tests.support.agents.agent_cli import ClaudeRun, CodexRun, launch_codex, ru
 from tests.support.agents.client_packages import bundled_claude
 from tests.support.markdown import table
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
-from toolgate_proxy.ops.launch import CLIENTS, Target
+from toolgate_proxy.ops.launch import CLIENTS, AgentModel
 
 TASK = "Look up record 7 of shelf 3 with a tool, and say what you found."
 CONTEXT = 32_768
@@ -89,9 +89,9 @@ def codex(server: Server, folder: Path, task: str, search: bool) -> CodexRun:
 SESSIONS: Mapping[str, Session] = {"claude": claude, "codex": codex}
 
 
-def target_of(server: Server, model: str) -> Target:
+def target_of(server: Server, model: str) -> AgentModel:
     shown = json.loads(server.get(f"/v1/models/{model}"))
-    return Target.of_model(server.url, model, shown)
+    return AgentModel.of_model(server.url, model, shown)
 
 
 def without_search(models: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def body_of(op: str, message: BaseModel | None, model: str, *, sealed: bool = Fa
         inner = [b'"%b":%b' % (SEALED.encode(), to_json((b"{%b}" % b",".join(inner)).decode()))]
     tools = None if sealed else getattr(prompt, "_tools_json", None)
     included = {*PROMPT} if tools is None else {"messages"}
-    shown = b"" if prompt is None else to_json(prompt, exclude_none=True, include=included)
-    outer.append(shown[1:-1] if len(shown) > 2 else b'"messages":[]')
+    prompt_json = b"" if prompt is None else to_json(prompt, exclude_none=True, include=included)
+    outer.append(prompt_json[1:-1] if len(prompt_json) > 2 else b'"messages":[]')
     if tools is not None:
         outer.append(b'"tools":' + tools)
     inner.insert(0, b'"op":' + to_json(op))
@@ -69,8 +69,8 @@ def message_in(body: Mapping[str, Any]) -> dict[str, Any]:
     fields = _opened(member)
     op = fields.pop("op", None)
     if isinstance(prompt := fields.get("prompt"), dict):
-        shown = {name: body[name] for name in PROMPT if name in body}
-        fields["prompt"] = (shown if prompt.get("kind") == "chat" else {}) | prompt
+        members = {name: body[name] for name in PROMPT if name in body}
+        fields["prompt"] = (members if prompt.get("kind") == "chat" else {}) | prompt
         fields["model"] = body.get("model")
     if "stream" in body:
         fields["stream"] = body["stream"]
@@ -97,8 +97,8 @@ def _is_prefill_step(body: Mapping[str, Any], sampling: object) -> bool:
     transfer = body.get(TRANSFER)
     if isinstance(transfer, dict) and transfer.get("do_remote_decode"):
         return True
-    own = sampling.get("max_tokens") if isinstance(sampling, dict) else None
-    return own != 1 and body.get("max_tokens") == 1
+    max_tokens = sampling.get("max_tokens") if isinstance(sampling, dict) else None
+    return max_tokens != 1 and body.get("max_tokens") == 1
 
 
 class ChatShape:
@@ -146,8 +146,8 @@ def _shaped(content: bytes) -> dict[str, Any] | None:
         body = _parsed(content)
     except (ValueError, RecursionError):
         return None
-    found = isinstance(body, dict) and isinstance(body.get(MEMBER), dict)
-    return body if found else None
+    is_ours = isinstance(body, dict) and isinstance(body.get(MEMBER), dict)
+    return body if is_ours else None
 
 
 def _parsed(content: bytes) -> Any:

@@ -33,9 +33,9 @@ class Grammar:
 
 
 def read_grammar(given: object, param: str) -> Grammar | None:
-    """The grammar of a custom tool's `format`, in the form of chat completions:
-    `{"type": "grammar", "grammar": {"syntax", "definition"}}`. None for text. Raises InvalidTools
-    and UnsupportedParameter, which name the path of the invalid field."""
+    """Return the grammar of a custom tool's `format`, in the form of chat completions: `{"type":
+    "grammar", "grammar": {"syntax", "definition"}}`. None for text. Raise InvalidTools and
+    UnsupportedParameter, which name the path of the invalid field."""
     if given is None:
         return None
     if not isinstance(given, dict):
@@ -71,7 +71,7 @@ def read_grammar(given: object, param: str) -> Grammar | None:
 
 
 def custom_parameters(grammar: Grammar | None) -> dict[str, Any]:
-    """The canonical parameters."""
+    """Return the canonical parameters."""
     text: dict[str, Any] = {"type": "string"}
     if grammar is not None:
         text[GRAMMAR] = {"syntax": grammar.syntax, "definition": grammar.definition}
@@ -84,17 +84,17 @@ def custom_parameters(grammar: Grammar | None) -> dict[str, Any]:
 
 
 def grammar_of(parameters: dict[str, Any]) -> Grammar | None:
-    """The grammar in canonical parameters; None if they have none."""
+    """Return the grammar in canonical parameters; None if they have none."""
     properties = parameters.get("properties")
     text = properties.get(INPUT) if isinstance(properties, dict) else None
-    given = text.get(GRAMMAR) if isinstance(text, dict) else None
-    return None if given is None else Grammar(given["syntax"], given["definition"])
+    grammar = text.get(GRAMMAR) if isinstance(text, dict) else None
+    return None if grammar is None else Grammar(grammar["syntax"], grammar["definition"])
 
 
 def function_definition(
     name: str, description: str | None, grammar: Grammar | None
 ) -> dict[str, Any]:
-    """The function that the chat template shows to the model."""
+    """Return the function that the chat template shows to the model."""
     text = {"type": "string", "description": _words(grammar)}
     parameters = {"type": "object", "properties": {INPUT: text}, "required": [INPUT]}
     function: dict[str, Any] = {"name": name, "parameters": parameters}
@@ -159,7 +159,7 @@ class InputText:
         self._withheld = ""
 
     def feed(self, text: str) -> str:
-        """The plain text that follows, without the character that is withheld."""
+        """Return the plain text that follows, without the character that is withheld."""
         if self._ended:
             return ""
         self._pending += text
@@ -179,6 +179,6 @@ class InputText:
         return known[:-1]
 
     def last(self) -> str:
-        """The withheld character, at the end of the call."""
+        """Return the withheld character, at the end of the call."""
         last, self._withheld = self._withheld, ""
         return last

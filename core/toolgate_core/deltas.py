@@ -25,8 +25,7 @@ class CallStart:
     """The start of a call, with the name of its tool.
 
     `logprobs`, here and in the two events below, are those of the tokens between the call's marker
-    tokens, in order. A token may extend into the text of the next event.
-    """
+    tokens, in order. A token may extend into the text of the next event."""
 
     index: int
     name: str

@@ -24,7 +24,7 @@ OF_KEYS = (401, 403, 429)
 
 
 def from_body(status: int, body: object) -> ToolgateError:
-    """The error of a response with this HTTP status and JSON body."""
+    """Return the error of a response with this HTTP status and JSON body."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return _generic(status, f"The backend returned HTTP {status}: {str(body)[:200]}")

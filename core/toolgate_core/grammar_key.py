@@ -18,9 +18,8 @@ CONTENT = ""
 def tool_hash(name: str, parameters: dict[str, Any]) -> str:
     """SHA-256 (hex) of a tool's name and canonical parameters.
 
-    Raises InvalidTools for values that JSON can't represent: NaN, infinities, integers of more than
-    4,300 digits.
-    """
+    Raise InvalidTools for values that JSON cannot represent: NaN, infinities, integers of more than
+    4,300 digits."""
     try:
         text = canonical_json([name, parameters])
     except ValueError as error:

@@ -73,7 +73,8 @@ class PrivateName:
 
 
 def find(name: PrivateName) -> Any:
-    """The object, by its current or its older target. Raises AttributeError if it is missing."""
+    """Return the object, by its current or its older target. Raise AttributeError if it is
+    missing."""
     try:
         return _import_target(name.target)
     except AttributeError:
@@ -82,11 +83,11 @@ def find(name: PrivateName) -> Any:
         return _import_target(name.older)
 
 
-def optional(held: object, name: str, default: Any = None) -> Any:
+def optional(owner: object, name: str, default: Any = None) -> Any:
     """Return an attribute that a host's object may lack: an object of one of several classes, or a
     release that has it not yet. Others are read by their names, so that a release without them is
     noticed."""
-    return getattr(held, name, default)
+    return getattr(owner, name, default)
 
 
 def find_problems(names: Iterable[PrivateName]) -> Iterator[str]:
@@ -104,8 +105,8 @@ def find_problems(names: Iterable[PrivateName]) -> Iterator[str]:
 def incompatibility_message(
     host: str, installed: str, problems: Iterable[str], install: str, otherwise: str = ""
 ) -> str:
-    """The error message for an incompatible release. `install` is the requirement to install, and
-    `otherwise` an alternative to that."""
+    """Return the error message for an incompatible release. `install` is the requirement to
+    install, and `otherwise` an alternative to that."""
     return (
         f"{host} {installed} is not compatible with this release of Toolgate: "
         f"{'; '.join(problems)}. Install a tested version: pip install '{install}'{otherwise}."
@@ -114,15 +115,15 @@ def incompatibility_message(
 
 def _problem(name: PrivateName) -> str | None:
     try:
-        found = find(name)
+        target = find(name)
     except AttributeError:
         return "is missing"
     if name.abstract is not None:
-        added = sorted(found.__abstractmethods__ - {*name.abstract})
+        added = sorted(target.__abstractmethods__ - {*name.abstract})
         return f"has a new abstract method {added[0]!r}" if added else None
     if not name.arguments:
         return None
-    accepted = inspect.signature(found).parameters
+    accepted = inspect.signature(target).parameters
     if name.replaced:
         same = tuple(accepted) == name.arguments
         return None if same else f"has other arguments than {', '.join(name.arguments)}"
@@ -133,23 +134,24 @@ def _problem(name: PrivateName) -> str | None:
 
 
 def _import_target(target: str) -> Any:
-    """Raises AttributeError if the module or the name does not exist. For an attribute that a class
+    """Raise AttributeError if the module or the name does not exist. For an attribute that a class
     only declares, the result is its annotation."""
     module, _, names = target.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise  # the module exists, but one of its own imports does not
         raise AttributeError(module) from error
     for name in names.split("."):
-        declared = getattr(found, "__annotations__", {}).get(name)
-        found = getattr(found, name) if declared is None else getattr(found, name, declared)
-    return found
+        declared = getattr(value, "__annotations__", {}).get(name)
+        value = getattr(value, name) if declared is None else getattr(value, name, declared)
+    return value
 
 
 def usable_cores() -> int:
-    """Number of cores that this process may use. macOS reports the machine's cores only."""
+    """Return the number of cores that this process may use. macOS reports the machine's cores
+    only."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

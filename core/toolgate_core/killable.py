@@ -55,7 +55,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, owner: str, seconds: float | None = None) -> AsyncIterator[None]:
-        """Wait for a slot, `seconds` at most. Raises TimeoutError."""
+        """Wait for a slot, `seconds` at most. Raise TimeoutError."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
         self._assign()
@@ -138,7 +138,7 @@ READY, RESULT, DONE, LEAVING, ENDED = b"r", b"+", b".", b"x", b"e"
 ResultT = TypeVar("ResultT", bound=BaseModel)
 
 
-class Limits(NamedTuple):
+class JobLimits(NamedTuple):
     """The limits of one job."""
 
     cpu_seconds: float
@@ -202,7 +202,7 @@ class _Worker:
         except TimeoutError as error:
             raise _Ended("did not start in time", all_=True) from error
 
-    async def send(self, job: bytes, limits: Limits) -> None:
+    async def send(self, job: bytes, limits: JobLimits) -> None:
         with contextlib.suppress(OSError):  # it died, which the next reply says
             frame = _JOB.pack(*limits, len(job)) + job
             await asyncio.get_running_loop().sock_sendall(self._connection, frame)
@@ -250,7 +250,7 @@ class WorkerPool(Generic[ResultT]):
         self,
         target: str,
         result_type: type[ResultT],
-        limits: Limits,
+        limits: JobLimits,
         *,
         task: str,
         workers: int,
@@ -278,7 +278,9 @@ class WorkerPool(Generic[ResultT]):
         self._template: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    async def run(self, job: BaseModel, owner: str = "", limits: Limits | None = None) -> ResultT:
+    async def run(
+        self, job: BaseModel, owner: str = "", limits: JobLimits | None = None
+    ) -> ResultT:
         """Run a job. `owner`: whose job it is. Raise LimitExceeded; ChecksBusy if no worker was
         free in time; ChecksFailed if the workers did not start, or something other than the job
         ended them, which is no verdict on the job."""
@@ -323,7 +325,7 @@ class WorkerPool(Generic[ResultT]):
             self._template.kill()
             self._template.wait()
 
-    async def _attempt(self, job: bytes, limits: Limits) -> ResultT:
+    async def _attempt(self, job: bytes, limits: JobLimits) -> ResultT:
         worker = self._idle.pop() if self._idle else await self._fork()
         result: ResultT | None = None
         kind = LEAVING
@@ -451,7 +453,7 @@ def _become_worker(work: Work, connection: socket.socket, renew_seconds: float) 
         connection.sendall(_REPLY.pack(READY, os.getpid()))
         while header := connection.recv(_JOB.size, socket.MSG_WAITALL):
             cpu_seconds, wall_seconds, memory_bytes, length = _JOB.unpack(header)
-            limits = Limits(cpu_seconds, wall_seconds, memory_bytes)
+            limits = JobLimits(cpu_seconds, wall_seconds, memory_bytes)
             started = time.process_time()
             results = _results(work, connection, length)
             while (result := _limited(results, limits)) is not None:
@@ -473,7 +475,7 @@ def _results(work: Work, connection: socket.socket, length: int) -> Iterator[byt
         yield result.model_dump_json().encode()
 
 
-def _limited(results: Iterator[bytes], limits: Limits) -> bytes | None:
+def _limited(results: Iterator[bytes], limits: JobLimits) -> bytes | None:
     """Return the next result, within limits. At a limit on time, the signal's default action ends
     the process. Allocations beyond the limit on memory fail."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from typing import Protocol
 
 
-class Labelled(Protocol):
+class LabelledMetric(Protocol):
     """A metric of prometheus_client with labels."""
 
     def labels(self, *values: str) -> object: ...
 
 
-def begin_at_zero(metric: Labelled, values: Iterable[str | tuple[str, ...]]) -> None:
+def begin_at_zero(metric: LabelledMetric, values: Iterable[str | tuple[str, ...]]) -> None:
     """Export a series for each value. `values`: of the label, or tuples of several labels."""
-    for each in values:
-        metric.labels(*((each,) if isinstance(each, str) else each))
+    for labels in values:
+        metric.labels(*((labels,) if isinstance(labels, str) else labels))

@@ -17,19 +17,19 @@ which pointers as text would repeat."""
 
 
 def escape(name: str) -> str:
-    """The name of a member, escaped for a JSON Pointer."""
+    """Return the name of a member, escaped for a JSON Pointer."""
     if "~" in name or "/" in name:  # cheaper than two replacements, and rarely true
         return name.replace("~", "~0").replace("/", "~1")
     return name
 
 
 def pointer_of(steps: Iterable[str | int]) -> str:
-    """The JSON Pointer of names and indexes."""
+    """Return the JSON Pointer of names and indexes."""
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
 def request_path(steps: Iterable[str | int]) -> str:
-    """The path of names and indexes in a request."""
+    """Return the path of names and indexes in a request."""
     path = ""
     for step in steps:
         path = f"{path}[{step}]" if isinstance(step, int) else member_path(path, step)
@@ -37,15 +37,15 @@ def request_path(steps: Iterable[str | int]) -> str:
 
 
 def member_path(path: str, name: str) -> str:
-    """The path of a member of the object at `path`; "" is the request itself. Clients send any
-    names; those that are no identifiers are quoted: `tools[0]["a b"]`."""
+    """Return the path of a member of the object at `path`; "" is the request itself. Clients send
+    any names; those that are no identifiers are quoted: `tools[0]["a b"]`."""
     if not path:
         return name
     return f"{path}.{name}" if name.isidentifier() else f"{path}[{json.dumps(name)}]"
 
 
 def joined(trail: Trail) -> str:
-    """The JSON Pointer of a trail."""
+    """Return the JSON Pointer of a trail."""
     steps = []
     while trail is not None:
         trail, step = trail

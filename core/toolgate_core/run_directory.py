@@ -77,7 +77,7 @@ def _renamed(directory: Path, old: str, new: str) -> Path:
 
 
 def _try_lock(directory: Path) -> BinaryIO | None:
-    """Locks the directory of a run. Returns None if its process is alive."""
+    """Locks the directory of a run. Return None if its process is alive."""
     file = (directory / LOCK).open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -45,7 +45,7 @@ class Segmenter:
         self._turn = TurnReader(self._form, schemas or {}, reasoning_open=reasoning_open)
 
     def copy(self) -> Segmenter:
-        """An independent copy with the same state."""
+        """Return an independent copy with the same state."""
         twin = copy(self)
         twin._turn = self._turn.copy()
         return twin
@@ -74,7 +74,7 @@ class Segmenter:
         texts: Sequence[str],
         logprobs: Sequence[TokenLogprob] | None = None,
     ) -> list[Event]:
-        """The events of these tokens. Raises EnforcementFailed for text or marks in the wrong
+        """Return the events of these tokens. Raise EnforcementFailed for text or marks in the wrong
         place."""
         if logprobs is None and self._is_free_text(ids):
             tokens = zip(ids, texts, strict=True)
@@ -105,7 +105,7 @@ class Segmenter:
         return is_free and self._symbols.keys().isdisjoint(ids)
 
     def _run(self, texts: Sequence[str], logprob: TokenLogprob | None = None) -> Sequence[Event]:
-        """The events of text tokens. With a `logprob` there is exactly one token."""
+        """Return the events of text tokens. With a `logprob` there is exactly one token."""
         if not texts:
             return ()
         self._turn.count(len(texts))
@@ -114,8 +114,8 @@ class Segmenter:
     def finish(
         self, finish_reason: str, stop_reason: int | str | None = None, text: str = ""
     ) -> list[Event]:
-        """The last events of a choice that ended with vLLM's `finish_reason`. `text` is the rest of
-        an incomplete character. Raises EnforcementFailed if the choice can't end here."""
+        """Return the last events of a choice that ended with vLLM's `finish_reason`. `text` is the
+        rest of an incomplete character. Raise EnforcementFailed if the choice cannot end here."""
         if finish_reason not in ("stop", "length"):
             raise EnforcementFailed("The engine ended the response early. Send the request again.")
         if stop_reason is not None and stop_reason == self._failure:
@@ -154,11 +154,12 @@ class StopStrings:
         """The stop string that ended the choice."""
 
     def copy(self) -> StopStrings:
-        """A copy with the same state."""
+        """Return a copy with the same state."""
         return copy(self)
 
     def filter(self, events: Iterable[Event]) -> list[Event]:
-        """The events, with content cut at the first stop string and followed by Finish("stop")."""
+        """Return the events, with content cut at the first stop string and followed by
+        Finish("stop")."""
         if not self._stops:
             return list(events)
         passed: list[Event] = []
@@ -174,14 +175,14 @@ class StopStrings:
 
     def _content(self, delta: ContentDelta) -> Iterable[Event]:
         text = self._withheld + delta.text
-        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
-        if found:
-            end, at, self.hit = min(found)  # the one completed first, for any split of the text
-            shown = text[: end if self._include else at]
-            return (ContentDelta(shown, delta.logprobs), Finish("stop", self.hit))
+        places = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
+        if places:
+            end, at, self.hit = min(places)  # the one completed first, for any split of the text
+            sent = text[: end if self._include else at]
+            return (ContentDelta(sent, delta.logprobs), Finish("stop", self.hit))
         keep = max(overlap(text, stop) for stop in self._stops)
-        shown, self._withheld = text[: len(text) - keep], text[len(text) - keep :]
-        return (ContentDelta(shown, delta.logprobs),) if shown or delta.logprobs else ()
+        sent, self._withheld = text[: len(text) - keep], text[len(text) - keep :]
+        return (ContentDelta(sent, delta.logprobs),) if sent or delta.logprobs else ()
 
     def _release(self) -> Iterable[Event]:
         withheld, self._withheld = self._withheld, ""

@@ -53,7 +53,7 @@ TOKEN_PARAMETERS = ("logit_bias", "allowed_token_ids", "stop_token_ids", "logpro
 
 
 def check_token_ids(sampling: wire.Sampling, vocabulary_size: int) -> None:
-    """Raises InvalidRequest for an id outside the vocabulary. vLLM's error would list all ids."""
+    """Raise InvalidRequest for an id outside the vocabulary. vLLM's error would list all ids."""
     for name in TOKEN_PARAMETERS:
         tokens = getattr(sampling, name) or ()
         outside = next((token for token in tokens if not 0 <= token < vocabulary_size), None)
@@ -66,17 +66,16 @@ def check_token_ids(sampling: wire.Sampling, vocabulary_size: int) -> None:
 
 
 def check_text(*values: object, context: int, max_token_bytes: int) -> None:
-    """Raises ContextLengthExceeded for text that exceeds the context even if every token is as long
+    """Raise ContextLengthExceeded for text that exceeds the context even if every token is as long
     as the longest one. Rendering and tokenizing it would take a hundred times its size in memory.
 
-    `values`: messages, tools and arguments of the template. `context`: in tokens.
-    """
+    `values`: messages, tools and arguments of the template. `context`: in tokens."""
     most = context * max_token_bytes
     if text_bytes(*values, limit=most) > most:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, the messages and "
-            f"tools have more than {most} bytes of text, which can't fit. Please reduce the length "
-            "of the messages.",
+            f"tools have more than {most} bytes of text, which cannot fit. Please reduce the "
+            "length of the messages.",
             context=context,
             param="messages",
         )
@@ -86,16 +85,16 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def half_pair_in(value: Any) -> str | None:
-    """The first one in a text or a name of a JSON value, for an error message. The JSON Pointer of
-    a name is that of its member."""
+    """Return the first one in a text or a name of a JSON value, for an error message. The JSON
+    Pointer of a name is that of its member."""
     for pointer, each in values(value):
         name = pointer.rpartition("/")[2]
         for text in (name, each):
-            found = _HALF.search(text) if isinstance(text, str) else None
-            if found is not None:
+            half = _HALF.search(text) if isinstance(text, str) else None
+            if half is not None:
                 place = f" at {pointer.encode(errors='backslashreplace').decode()}"
                 return (
-                    f"half of a surrogate pair (\\u{ord(found[0]):04x} after {found.start()} "
+                    f"half of a surrogate pair (\\u{ord(half[0]):04x} after {half.start()} "
                     f"characters of the text{place if pointer else ''}), which is not valid Unicode"
                 )
     return None

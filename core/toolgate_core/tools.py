@@ -161,7 +161,8 @@ def parse_tools(
 
 
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
-    """The format of JSON content, from its schema. Raises InvalidRequest, which names `param`."""
+    """Return the format of JSON content, from its schema. Raise InvalidRequest, which names
+    `param`."""
     try:
         canonical = canonical_schema(schema, param=param)
         canonical = with_open_objects(canonical) if open_objects else canonical
@@ -173,8 +174,8 @@ def content_format(schema: object, *, param: str, open_objects: bool = False) ->
 
 
 def text_format(kind: Literal["choice", "regex"], value: list[str] | str, *, param: str) -> Tool:
-    """The format of content that is not JSON: one of some texts, or a match of a pattern. `param`:
-    its path in the request's body."""
+    """Return the format of content that is not JSON: one of some texts, or a match of a pattern.
+    `param`: its path in the request's body."""
     schema = {TEXT: {kind: value}}
     tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, schema)
     return Tool(grammar_key.CONTENT, schema, tool_hash, {}, place=Place(param))
@@ -201,36 +202,36 @@ def parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
         )
     if kind == "custom":
         return _custom_tool(name, function, place)
-    given = function.get("parameters")
-    parameters = canonical_parameters(given, param=f"{param}.function.parameters")
+    schema = function.get("parameters")
+    parameters = canonical_parameters(schema, param=f"{param}.function.parameters")
     if open_objects:
         parameters = with_open_objects(parameters)
     elif parameters == _NO_PROPERTIES:
         parameters = dict(EMPTY_PARAMETERS)
-    tool_hash, found = grammar_key.tool_hash(name, parameters), corrections(given)
-    if found:
-        entry = {**entry, "function": {**function, "parameters": corrected(given)}}
+    tool_hash, fixes = grammar_key.tool_hash(name, parameters), corrections(schema)
+    if fixes:
+        entry = {**entry, "function": {**function, "parameters": corrected(schema)}}
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise InvalidTools(
             f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
         )
-    return Tool(name, parameters, tool_hash, entry, strict is True, place=place, corrections=found)
+    return Tool(name, parameters, tool_hash, entry, strict is True, place=place, corrections=fixes)
 
 
 def unknown_member(
-    name: str, value: object, known: Sequence[str], given: Mapping[str, Any], place: str
+    name: str, value: object, known: Sequence[str], container: Mapping[str, Any], place: str
 ) -> UnsupportedParameter:
-    """The error for a member that an object, mostly a tool, does not have. `known`: the members of
-    its type. `given`: those that it has. `place`: the path of the member."""
-    meant = _meant(name, value, known, given)
+    """Return the error for a member that an object, mostly a tool, does not have. `known`: the
+    members of its type. `container`: those that it has. `place`: the path of the member."""
+    meant = _meant(name, value, known, container)
     hint = f"Did you mean {meant!r}?" if meant else "Remove it."
     return UnsupportedParameter(
         f"{place!r} is not supported. {hint} The known members are {', '.join(known)}.", param=place
     )
 
 
-def _meant(name: str, value: object, known: Sequence[str], given: Mapping[str, Any]) -> str:
+def _meant(name: str, value: object, known: Sequence[str], container: Mapping[str, Any]) -> str:
     """What an unknown member is meant to be, "" if nothing is similar."""
     if name in _HARMLESS or name.startswith(("_", "output", "x-")):
         return ""
@@ -239,7 +240,7 @@ def _meant(name: str, value: object, known: Sequence[str], given: Mapping[str, A
     schema = next((each for each in known if each in _CONSTRAINTS), "")
     if schema and name in _KEYWORDS:
         return f"{schema}.{name}"
-    return schema if isinstance(value, dict) and given.get(schema) is None else ""
+    return schema if isinstance(value, dict) and container.get(schema) is None else ""
 
 
 def _check_members(entry: dict[str, Any], kind: str, param: str) -> None:
@@ -269,7 +270,7 @@ def _custom_tool(name: str, custom: dict[str, Any], place: Place) -> Tool:
 
 
 def _name_of(entry: object) -> str | None:
-    """The name of an invalid tool, if that is valid."""
+    """Return the name of an invalid tool, if that is valid."""
     fields = entry if isinstance(entry, dict) else {}
     function = fields.get("function", fields.get("custom"))
     name = function.get("name") if isinstance(function, dict) else None
@@ -278,7 +279,7 @@ def _name_of(entry: object) -> str | None:
 
 def check_tool(tool: Tool) -> None:
     """Check a new tool before a backend sees its schema. Raise SchemaTooComplex, and InvalidTools
-    for text that is not Unicode (a lone surrogate), which can't be sent to a backend."""
+    for text that is not Unicode (a lone surrogate), which cannot be sent to a backend."""
     check_limits(tool.parameters, param=tool.param)
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()

@@ -137,7 +137,7 @@ def end(span: Span, error: BaseException | None = None) -> None:
 
 
 def outgoing(span: Span | None = None) -> dict[str, str]:
-    """The headers that continue the trace of `span`, or the current one, elsewhere."""
+    """Return the headers that continue the trace of `span`, or the current one, elsewhere."""
     headers: dict[str, str] = {}
     _CONTEXT.inject(headers, None if span is None else trace.set_span_in_context(span))
     return headers

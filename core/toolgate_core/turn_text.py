@@ -31,7 +31,7 @@ class NotInDialect(Exception):
 
 
 @dataclass
-class Message:
+class TurnMessage:
     content: str = ""
     reasoning: str = ""
     calls: list[CallStart] = field(default_factory=list)
@@ -57,18 +57,18 @@ def parse(
     tools: Sequence[Tool] | None = None,
     *,
     reasoning_open: bool = False,
-) -> Message:
+) -> TurnMessage:
     """Return the message of `text`, the text of a turn from where the model began. Every mark of
     the dialect in `text` is read as a mark. Without `tools`, calls of all names are accepted.
 
-    Raises NotInDialect."""
+    Raise NotInDialect."""
     marks = marks_in(dialect.literals, mark_texts(dialect))
     ids = {mark: at for at, mark in enumerate(sorted(marks), _TEXT + 1)}
     names = None if tools is None else {tool.name: tool.parameters for tool in tools}
     segmenter = Segmenter(
         dialect, MarkIds(tokens=ids), schemas=names or {}, reasoning_open=reasoning_open
     )
-    message = Message()
+    message = TurnMessage()
     turn = _without_end(text, dialect)
     at = 0
     try:
@@ -93,11 +93,11 @@ def parse(
 
 
 def _without_end(text: str, dialect: Dialect) -> str:
-    """Return `text` without its end-of-turn token. Raises NotInDialect for text after that."""
-    found = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
-    if not found:
+    """Return `text` without its end-of-turn token. Raise NotInDialect for text after that."""
+    ends = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
+    if not ends:
         return text
-    at, end = min(found)
+    at, end = min(ends)
     before, after = text[: at + len(end)], text[at + len(end) :]
     if after.strip():
         raise NotInDialect(f"The text continues after the end-of-turn token {end}.", before)
@@ -108,11 +108,11 @@ def _tokens(text: str, ids: Mapping[str, int]) -> Iterator[tuple[int, str]]:
     """Yield the marks in `text`, longest first, and the other characters."""
     longest_first = sorted(ids, key=lambda mark: (-len(mark), mark))
     pattern = "|".join([*map(re.escape, longest_first), "."])
-    for found in re.finditer(pattern, text, re.DOTALL):
-        yield ids.get(found.group(), _TEXT), found.group()
+    for match in re.finditer(pattern, text, re.DOTALL):
+        yield ids.get(match.group(), _TEXT), match.group()
 
 
-def _invalid_json(text: str, dialect: Dialect, message: Message) -> int | None:
+def _invalid_json(text: str, dialect: Dialect, message: TurnMessage) -> int | None:
     """Return the offset of a JSON error in the last call of `text`, which is only noticed at its
     end; None if there is none."""
     if not message.arguments or not dialect.calls or not isinstance(dialect.calls.codec, Json):

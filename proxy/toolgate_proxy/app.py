@@ -95,8 +95,8 @@ class Gateway:
         context.form = surface_of(scope["path"], Headers(scope=scope))
         try:
             for path in self._paths:
-                if (found := path.match(scope)) is not None:
-                    scope[MATCH] = found
+                if (match := path.match(scope)) is not None:
+                    scope[MATCH] = match
                     await path.app(scope, receive, send)
                     return
             await self._litellm(scope, receive, send)
@@ -105,10 +105,10 @@ class Gateway:
             await Reply(send, context).fail(error.with_traceback(None))
 
 
-def _api(shown: str, pipeline: Pipeline) -> Path:
+def _api(pattern: str, pipeline: Pipeline) -> Path:
     """Return the line of an operation with a model."""
     operation = pipeline.counting or pipeline.surface
-    return Path(shown, operation.path, pipeline, lambda scope: str(scope["path"]))
+    return Path(pattern, operation.path, pipeline, lambda scope: str(scope["path"]))
 
 
 async def _page(scope: Scope, _: RequestContext) -> Response | None:

@@ -21,7 +21,7 @@ _tasks: set[asyncio.Task[Any]] = set()
 
 
 def in_background(work: Coroutine[Any, Any, Any]) -> None:
-    """Runs `work` in a separate task. For an exception, only its class is logged."""
+    """Run `work` in a separate task. For an exception, only its class is logged."""
     task = asyncio.get_running_loop().create_task(work)
     _tasks.add(task)
     task.add_done_callback(_done)
@@ -77,7 +77,7 @@ def _done(task: asyncio.Task[Any]) -> None:
 async def poll_forever(
     poll: Callable[[], Awaitable[None]], seconds: float, logger: logging.Logger, failed: str
 ) -> None:
-    """Calls `poll` every `seconds` until cancelled. Logs `failed` and the class of each error."""
+    """Call `poll` every `seconds` until cancelled. Log `failed` and the class of each error."""
     while True:
         try:
             await poll()

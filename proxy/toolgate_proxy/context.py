@@ -57,8 +57,8 @@ class Form(Protocol):
         """Return the body of an error response to a request that was not read. `request_id`: the
         value of `x-request-id`."""
 
-    def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        """Return the event that reports an error in a stream that has no other events. `shown` is
+    def error_event(self, body: Mapping[str, Any]) -> bytes:
+        """Return the event that reports an error in a stream that has no other events. `body` is
         what `error` returned."""
 
 
@@ -73,8 +73,7 @@ class Caller:
     identity: str | None = None
     """Who sent the request, if LiteLLM's or another authentication is configured."""
     authenticated: bool = False
-    """Toolgate authenticated the request. False if LiteLLM's configuration uses another
-    authentication."""
+    """Toolgate authenticated the request, and not another authentication of LiteLLM's settings."""
     sent_key: str = field(default="", repr=False)
     """The API key in the request's headers, which nobody may have checked; "" without one."""
 
@@ -216,8 +215,7 @@ class Meter:
         self.prompt_admitted = False
 
     def await_counts(self) -> None:
-        """Note that another provider gets the prompt now, whose tokens LiteLLM reports at the
-        end."""
+        """Note that another provider gets the prompt. LiteLLM reports its tokens at the end."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.begin_counting()
         self.uncounted = NO_TOKENS if self.lease is None else self.lease.reserved
@@ -282,8 +280,7 @@ class Notes:
         self.corrected = other.corrected
 
     def note_changes(self, changes: Iterable[HistoryChange]) -> None:
-        """Note changes of a later step. A step that is repeated at another backend notes the
-        same."""
+        """Note changes of a later step. One that is repeated elsewhere notes the same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
     def note_enforcement(
@@ -376,8 +373,7 @@ class RequestContext:
         )
 
     async def guarded(self, content: Content, role: str) -> Content:
-        """Return the content of a message that comes into the prompt late, as the guardrails leave
-        it. Raise ToolgateError."""
+        """Return the content of a late message as the guardrails leave it. Raise ToolgateError."""
         if self.guard is None:
             return content
         [message] = await self.guard([{"role": role, "content": content}])
@@ -392,8 +388,7 @@ class RequestContext:
         return replace(request, messages=tuple(await self.guard(request.messages)))
 
     def release_body(self) -> None:
-        """End the reservation of memory for the body: the request has ended. Later calls do
-        nothing."""
+        """End the reservation of memory for the body, when the request ends. May be repeated."""
         release, self.free_memory = self.free_memory, None
         if release is not None:
             release()
@@ -407,7 +402,7 @@ class RequestContext:
 
 def keywords_note(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
     """Return the number of tools, and their keywords; "" for none."""
-    names = {each.keyword for found in tools for each in found}
+    names = {each.keyword for residual in tools for each in residual}
     safe = sorted(name for name in names if KEYWORD.fullmatch(name))
     return f"{len(tools)}; keywords={','.join(safe)}" if tools else ""
 
@@ -422,8 +417,8 @@ def route_path(scope: MutableMapping[str, Any]) -> str:
 
 def model_in_path(scope: MutableMapping[str, Any]) -> str:
     """Return the model that the path of a request names, or "" if it names none."""
-    found = scope.get(MATCH)
-    return "" if found is None else found.groupdict().get("model") or ""
+    match = scope.get(MATCH)
+    return "" if match is None else match.groupdict().get("model") or ""
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

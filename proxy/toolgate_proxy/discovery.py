@@ -77,7 +77,7 @@ class Discovery:
 
     async def _resolve(self, url: str, name: _Name) -> None:
         try:
-            found = await _addresses(url)
+            addresses = await _addresses(url)
         except OSError as error:
             if not name.failed:
                 logger.warning(
@@ -88,9 +88,9 @@ class Discovery:
             name.failed = True
         else:
             name.failed = False
-            replicas = tuple(f"{url}#{address}" for address in found)
+            replicas = tuple(f"{url}#{address}" for address in addresses)
             if replicas != name.replicas:
-                listed = ", ".join(found)
+                listed = ", ".join(addresses)
                 logger.info("The addresses of %s are %s.", without_password(url), listed)
                 name.replicas = replicas
         finally:
@@ -101,12 +101,12 @@ async def _addresses(url: str) -> list[str]:
     """Return the addresses of the URL's name, those of IPv4 if there are any: a replica may have
     one of each kind. Raise OSError."""
     parts = httpx.URL(url)
-    found = await asyncio.get_running_loop().getaddrinfo(
+    entries = await asyncio.get_running_loop().getaddrinfo(
         parts.host, parts.port, type=socket.SOCK_STREAM
     )
-    kinds = {family for family, *_ in found}
+    kinds = {family for family, *_ in entries}
     kind = socket.AF_INET if socket.AF_INET in kinds else socket.AF_INET6
-    return sorted({str(address[0]) for family, *_, address in found if family == kind})
+    return sorted({str(address[0]) for family, *_, address in entries if family == kind})
 
 
 class PinnedResolver(AbstractResolver):

@@ -16,8 +16,7 @@ MAX_VALUES = 500_000
 """Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
 a hundred bytes of memory once it is parsed, and the parser does not let other requests continue."""
 MAX_DEPTH = 200
-"""Maximum nesting of a body, in levels of JSON, as pydantic's parser has it. Schemas have a lower
-limit of their own."""
+"""Maximum nesting of a body, in levels, as pydantic's parser has it. Schemas have a lower limit."""
 JSON_TEXTS = ("arguments", "input", "json")
 """Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
 values count as the body's."""
@@ -40,41 +39,40 @@ class Excess(Exception):
 
 
 def exceeds(content: bytes | bytearray, most: int) -> bool:
-    """Whether a JSON text has more than `most` values.
+    """Return whether a JSON text has more than `most` values.
 
     Each value except the first one in an array or object follows a comma, so commas and opening
     brackets bound the number of values. Those inside strings are left out only if there are too
     many, because that takes longer."""
     if len(content) <= most or not _has_more(content, most):
         return False
-    found, quotes, begun = 0, 0, b""
+    count, quotes, begun = 0, 0, b""
     for at in range(0, len(content), BLOCK):
         block = begun + content[at : at + BLOCK]
         begun = b"\\" * ((len(block) - len(block.rstrip(b"\\"))) % 2)  # of an escape sequence
         parts = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         outside = b"".join(parts[quotes % 2 :: 2])
-        found += sum(map(outside.count, (b",", b"[", b"{")))
+        count += sum(map(outside.count, (b",", b"[", b"{")))
         quotes += len(parts) - 1
-        if found > most or quotes >= 4 * most:
+        if count > most or quotes >= 4 * most:
             return True
     return False
 
 
 def _has_more(content: bytes | bytearray, most: int) -> bool:
-    """Whether there are more than `most` separators. They are counted from one to the end of its
-    window, because `find` passes a long text without any much faster than `count`."""
-    found = 0
+    """Return whether there are more than `most` separators. They are counted from one to the end of
+    its window, because `find` passes a long text without any much faster than `count`."""
+    count = 0
     for separator in SEPARATORS:
         at = content.find(separator)
-        while at >= 0 and found <= most:
-            found += content.count(separator, at, at + WINDOW)
+        while at >= 0 and count <= most:
+            count += content.count(separator, at, at + WINDOW)
             at = content.find(separator, at + WINDOW)
-    return found > most
+    return count > most
 
 
 def read_object(content: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body within all bounds. Raise InvalidRequest and
-    RequestTooLarge."""
+    """Return the JSON object of a body, within bounds. Raise InvalidRequest, RequestTooLarge."""
     values = _read(content)
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")
@@ -87,31 +85,31 @@ def check_texts(values: dict[str, Any]) -> None:
     values_left = MAX_VALUES
     waiting = [value for name, value in values.items() if name not in WITHOUT_TEXTS]
     while waiting:
-        each = waiting.pop()
-        if type(each) is dict:
-            if "arguments" in each or "input" in each or "json" in each:
-                values_left = _without_texts(each, values_left)
-            waiting += each.values()
-        elif type(each) is list:
-            waiting += each
+        inner = waiting.pop()
+        if type(inner) is dict:
+            if "arguments" in inner or "input" in inner or "json" in inner:
+                values_left = _without_texts(inner, values_left)
+            waiting += inner.values()
+        elif type(inner) is list:
+            waiting += inner
 
 
 def _without_texts(value: dict[str, Any], most: int) -> int:
     """Return `most` without the values of JSON texts. Raise RequestTooLarge if they have more."""
     for name in JSON_TEXTS:
         text = value.get(name)
-        found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
-        if found > most and exceeds(str(text).encode(errors="replace"), most):
+        count = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
+        if count > most and exceeds(str(text).encode(errors="replace"), most):
             raise RequestTooLarge(
                 f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. "
                 "Send fewer or shorter ones."
             )
-        most -= min(found, most)
+        most -= min(count, most)
     return most
 
 
 def _read(content: bytes) -> Any:
-    """The JSON value of a body. Raise InvalidRequest and RequestTooLarge."""
+    """Return the JSON value of a body. Raise InvalidRequest and RequestTooLarge."""
     if exceeds(content, MAX_VALUES):
         raise RequestTooLarge(
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
@@ -147,20 +145,20 @@ def check_nesting(value: object) -> None:
 
 
 def _without_long_integers(value: Any) -> Any:
-    """The value with floats in place of integers of more than 64 bits, which orjson cannot write.
-    Bounds of a schema become no wider. Raise InvalidRequest for those that are too large for
+    """Return the value with floats in place of integers of more than 64 bits, which orjson cannot
+    write. Bounds of a schema become no wider. Raise InvalidRequest for those that are too large for
     floats, and for values of an `enum` or `const` that no float is equal to."""
     waiting = [("", value)]
     while waiting:
-        name, each = waiting.pop()
-        named = each.items() if isinstance(each, dict) else ()
-        members = [*named, *(enumerate(each) if isinstance(each, list) else ())]
+        name, parent = waiting.pop()
+        named = parent.items() if isinstance(parent, dict) else ()
+        members = [*named, *(enumerate(parent) if isinstance(parent, list) else ())]
         for at, member in members:
             place = at if isinstance(at, str) else name
             if isinstance(member, dict | list):
                 waiting.append((place, member))
             elif isinstance(member, int) and not -(2**63) <= member < 2**64:
-                each[at] = _as_float(member, place)
+                parent[at] = _as_float(member, place)
     return value
 
 

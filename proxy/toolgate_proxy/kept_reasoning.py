@@ -52,8 +52,8 @@ class KeptReasoning:
         if not names:
             return request
         messages = list(request.messages)
-        found = await self._store.get(list(names.values()))
-        for at, value in zip(names, found, strict=True):
+        kept = await self._store.get(list(names.values()))
+        for at, value in zip(names, kept, strict=True):
             text = None if value is None else _opened(value, seal)
             REASONING_TURNS.labels("missing" if text is None else "restored").inc()
             if text is not None:
@@ -79,9 +79,9 @@ class KeptReasoning:
         names: dict[int, str] = {}
         async for batch in events:
             ended: dict[str, str] = {}
-            for each in batch:
-                at = each.choice
-                match each.event:
+            for event in batch:
+                at = event.choice
+                match event.event:
                     case ReasoningDelta(text=text) if at not in names:
                         texts.setdefault(at, []).append(text)
                     case CallStart() as start if at not in names:
@@ -107,8 +107,7 @@ class KeptReasoning:
 
 
 def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:
-    """Return the names in the store of turns with calls and without reasoning, by their
-    positions."""
+    """Return the names in the store of turns with calls, but no reasoning, by their positions."""
     names: dict[int, str] = {}
     turns = TurnNames(model, messages)
     for at, message in enumerate(messages):
@@ -149,8 +148,8 @@ class TurnNames:
 
     def name(self, at: int, call_id: str, tool: str) -> str:
         """Return the name of the turn at position `at` of the messages, by its first call."""
-        if (found := RANDOM_ID.fullmatch(call_id)) is not None:
-            return json.dumps([self._model, found[1]])
+        if (match := RANDOM_ID.fullmatch(call_id)) is not None:
+            return json.dumps([self._model, match[1]])
         for message in self._messages[self._read : at]:
             said = [message.get("role"), message.get("content"), _calls(message)]
             self._before.update(json.dumps(said, sort_keys=True, default=str).encode())

@@ -19,8 +19,7 @@ MEMORY_BYTES = 64_000_000
 
 
 class RedisValues:
-    """`toolgate:kept:<name>`: a sealed value with a time to live. Values are missing while Redis is
-    unavailable."""
+    """`toolgate:kept:<name>`: a sealed value with a time to live. Without Redis there are none."""
 
     def __init__(self, settings: Settings) -> None:
         assert settings.redis_url is not None
@@ -47,7 +46,7 @@ class RedisValues:
 
 
 class MemoryValues:
-    """The least recently used values are dropped."""
+    """Kept values in this process. The least recently used ones are dropped."""
 
     def __init__(self, most: int = MEMORY_BYTES) -> None:
         self._life = LIFE_SECONDS
@@ -70,14 +69,14 @@ class MemoryValues:
         pass
 
     def _find(self, name: str) -> bytes | None:
-        found = self._values.get(name)
-        if found is None:
+        entry = self._values.get(name)
+        if entry is None:
             return None
-        if found[1] <= time.monotonic():
+        if entry[1] <= time.monotonic():
             self._drop(name)
             return None
         self._values.move_to_end(name)
-        return found[0]
+        return entry[0]
 
     def _drop(self, name: str) -> None:
         value, _ = self._values.pop(name, (b"", 0.0))

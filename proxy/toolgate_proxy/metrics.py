@@ -57,9 +57,7 @@ RECORDS_DROPPED = Counter(
     "Grammar records in Redis that were changed, or sealed with another secret.",
 )
 KEYS_REFUSED = Counter(
-    "toolgate_keys_refused",
-    "Requests refused because of their API key, by error code.",
-    ["code"],
+    "toolgate_keys_refused", "Requests refused because of their API key, by error code.", ["code"]
 )
 REFUSALS = (InvalidKey, KeysUnavailable, PermissionDenied, TooManyWrongKeys)
 begin_at_zero(KEYS_REFUSED, [each.code for each in REFUSALS])
@@ -99,11 +97,7 @@ REDIS_ERRORS = Counter(
     ["kind"],
 )
 begin_at_zero(REDIS_ERRORS, ("refused", "timeout", "connection"))
-GRAMMARS_BREAKER = Gauge(
-    "toolgate_redis_breaker_open",
-    "1 while the Redis connection for grammars is down and requests skip it, otherwise 0.",
-    multiprocess_mode="livemax",
-)
+GRAMMARS_BREAKER = _breaker("toolgate_redis_breaker_open", "grammars")
 REDIS_SECONDS = Histogram(
     "toolgate_redis_seconds",
     "Time of one exchange with Redis, with the wait for a connection or the time limit.",
@@ -125,7 +119,7 @@ begin_at_zero(AFFINITY, ("preferred", "other"))
 CUSTOM_CALLS = Counter(
     "toolgate_custom_calls",
     "Calls of custom tools that were read again: `valid`, `invalid`, `not_read` (RE2 and Lark "
-    "can't read the grammar) or `too_long`.",
+    "cannot read the grammar) or `too_long`.",
     ["result"],
 )
 begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))

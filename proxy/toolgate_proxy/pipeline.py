@@ -20,7 +20,7 @@ from .context import context_of
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.host_side import HostSide
 from .server import fallback, incoming
-from .server.background import Run
+from .server.background import BackgroundRun
 from .server.connection import Disconnect, Reply
 from .server.forwarding import Forwarding
 from .server.incoming import CheckedRequest, Incoming
@@ -54,7 +54,8 @@ class Pipeline:
             again, streamed = sent.body.again(receive), is_streamed(sent.values)
             await self.litellm.pass_on(scope, context, again, send, streamed=streamed)
         elif sent.begins:
-            await Run(self, scope, context, sent.values, sent.body.size)(scope, receive, send)
+            run = BackgroundRun(self, scope, context, sent.values, sent.body.size)
+            await run(scope, receive, send)
         else:
             host = HostSide(self.surface, scope, context, sent.route, sent.sender, sent.values)
             exchange = _Exchange(self, host, reply, sent)
@@ -73,10 +74,10 @@ class _Exchange:
     async def respond(self, disconnect: Disconnect) -> None:
         """Respond with the model, or with its fallbacks. Raise ToolgateError."""
         counts = self.pipeline.counting is not None
-        admitted = await incoming.check_request(self.host, self.sent, disconnect, output=not counts)
+        request = await incoming.check_request(self.host, self.sent, disconnect, output=not counts)
         while True:
             try:
-                await self._attempt(admitted, disconnect)
+                await self._attempt(request, disconnect)
             except ToolgateError as error:
                 if counts or self.reply.has_output:
                     raise
@@ -85,19 +86,19 @@ class _Exchange:
             else:
                 return
 
-    async def _attempt(self, admitted: CheckedRequest, disconnect: Disconnect) -> None:
+    async def _attempt(self, request: CheckedRequest, disconnect: Disconnect) -> None:
         """Respond with the model at which the request is."""
         host, reply, counting = self.host, self.reply, self.pipeline.counting
         if host.fallbacks.is_litellms:
             litellm, reveal = self.pipeline.litellm, self.sent.as_sent
-            await fallback.answer(litellm, host, admitted.client, reply, disconnect, reveal)
+            await fallback.answer(litellm, host, request.client, reply, disconnect, reveal)
             return
-        body = await host.observer.at_model(host.fallbacks.adapt(admitted.values))
-        async with host.deployment(body, admitted.client.owner) as target:
+        body = await host.observer.at_model(host.fallbacks.adapt(request.values))
+        async with host.deployment(body, request.client.owner) as target:
             size, sending = self.sent.body.size, Sending(host, reply, disconnect, target.placement)
-            writer, body = await incoming.chat_request(host, body, target, admitted, size)
+            writer, body = await incoming.chat_request(host, body, target, request, size)
             reply.writer = writer
             if counting is None:
-                await sending.respond(writer, body, admitted.client)
+                await sending.respond(writer, body, request.client)
             else:
                 await sending.count(counting, writer.request)

@@ -48,7 +48,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 class NotFetched(Exception):
-    """The message reveals nothing about the content at a URL, which the client may not access."""
+    """A URL was not fetched. The message reveals nothing of its content, which may be secret."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -64,7 +64,7 @@ class Answer:
 
 
 class PublicFetch:
-    """`resolve` and `transport` replace the network in tests."""
+    """Fetches public URLs. `resolve` and `transport` replace the network in tests."""
 
     def __init__(
         self, resolve: Resolve | None = None, transport: httpx.AsyncBaseTransport | None = None
@@ -72,10 +72,10 @@ class PublicFetch:
         self._resolve = resolve or _resolve
         self._transport = transport
 
-    async def get(self, given: str, *, accept: str, max_bytes: int) -> Answer:
+    async def get(self, source: str, *, accept: str, max_bytes: int) -> Answer:
         """Raise NotFetched."""
         try:
-            url = checked(given)
+            url = checked(source)
             host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
             address = _public(await self._resolve(host, port))
             async with httpx.AsyncClient(
@@ -103,10 +103,10 @@ class PublicFetch:
         return Answer(response.status_code, response.headers, data)
 
 
-def checked(given: str) -> httpx.URL:
+def checked(address: str) -> httpx.URL:
     """Return a URL with a host. Raise NotFetched."""
     try:
-        url = httpx.URL(given)
+        url = httpx.URL(address)
     except (httpx.InvalidURL, ValueError) as error:
         raise NotFetched("invalid_url") from error
     if url.scheme not in ("http", "https") or not url.host or url.userinfo:

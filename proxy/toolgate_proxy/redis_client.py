@@ -38,8 +38,7 @@ FIRST_PROBE = 0.1
 MAX_PAUSE = 2.0
 """Most seconds between the probes of a server that does not respond."""
 PATIENT_TIMEOUT = 1.0
-"""Least time-out, in seconds, of commands that no request waits for: enough to open a connection on
-a busy machine."""
+"""Least time-out, in seconds, of commands that no request waits for, on a busy machine."""
 
 
 class SharedRedis:
@@ -159,8 +158,7 @@ class RedisBatch:
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self, command: Command) -> object:
-        """Return the reply; an exception if Redis refused the command; None if Redis did not
-        respond."""
+        """Return the reply; an exception if Redis refused; None if Redis did not respond."""
         reply: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
         if self._sending is None:
@@ -191,8 +189,7 @@ class Script:
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, run: Run, keys: Sequence[str], *arguments: Argument) -> object:
-        """Return the result, as `run` returns it. Redis gets the text only if it does not have
-        it."""
+        """Return the result, as `run` does. Redis gets the text only if it lacks it."""
         rest = (len(keys), *keys, *arguments)
         reply = await run(("EVALSHA", self._sha, *rest))
         if isinstance(reply, NoScriptError):

@@ -133,29 +133,27 @@ def _copied(value: Any) -> Any:
 
 
 def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
-    """The error for a value of the wrong type or out of its range. `expected` is a noun phrase."""
+    """Return the error for a value of the wrong type or out of its range. `expected`: a noun."""
     if value is None:
         return InvalidRequest(f"{path!r} is required. It must be {expected}.", param=path)
     if isinstance(value, str) and value and expected.startswith('"'):
         return unknown_value(path, expected, value, QUOTED.findall(expected))
-    shown = _shown(value, expected)
-    return InvalidRequest(
-        f"{path!r} must be {expected}{shown and f', but is {shown}'}.", param=path
-    )
+    text = _shown(value, expected)
+    return InvalidRequest(f"{path!r} must be {expected}{text and f', but is {text}'}.", param=path)
 
 
 def unknown_value(
     path: str, expected: str, value: object, known: Iterable[str], *, suggestion: str = ""
 ) -> InvalidRequest:
-    """The error for a value that must be one of the strings `known`. It repeats a short string, and
-    names the most similar one. `suggestion`: how that one is written, with `{}` for it."""
+    """Return the error for a value that must be one of the strings `known`. It repeats a short
+    string, and names the most similar one. `suggestion`: its form, with `{}`."""
     if not isinstance(value, str):
         return invalid_value(path, expected, value)
     is_shown = len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
     near = nearest(value, known, NEAR) if is_shown else ""
-    shown = f'"{value}"' if is_shown else "a string"
+    text = f'"{value}"' if is_shown else "a string"
     hint = f" Did you mean {suggestion.replace('{}', near) or _quoted(near)}?" if near else ""
-    return InvalidRequest(f"{path!r} must be {expected}, but is {shown}.{hint}", param=path)
+    return InvalidRequest(f"{path!r} must be {expected}, but is {text}.{hint}", param=path)
 
 
 def nearest(text: str, known: Iterable[str], similarity: float = 0.75) -> str:

@@ -35,12 +35,12 @@ class Sealer:
 
     @staticmethod
     def is_shared(settings: Settings) -> bool:
-        """Whether other processes with these settings have the same secret."""
+        """Return whether other processes with these settings have the same secret."""
         return settings.fleet_secret is not None or settings.backend_key is not None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Sealer:
-        """Uses the fleet secret, or a secret derived from the backends' key. Without either, the
+        """Use the fleet secret, or a secret derived from the backends' key. Without either, the
         secret is random: nothing opens in another process or after a restart."""
         if settings.fleet_secret is not None:
             return cls(settings.fleet_secret.get_secret_value().encode())
@@ -96,8 +96,7 @@ class OwnerSeal:
         return base64.b64encode(self.seal(text.encode(), purpose=purpose)).decode()
 
     def open_text(self, sealed: str, *, purpose: str) -> str | None:
-        """Return the text; None if it was changed, or sealed for another owner or by another
-        service."""
+        """Return the text; None if it was changed, or sealed for another owner or elsewhere."""
         try:
             return self.open(base64.b64decode(sealed, validate=True), purpose=purpose).decode()
         except (SealBroken, ValueError):

@@ -68,8 +68,8 @@ class ToolSettings(Section):
     """Tools"""
 
     invalid_tools: Literal["omit", "refuse"] = "refuse"
-    """Tools with an invalid name or schema, a schema that can't be enforced, or the name of another
-    one. `refuse`: a 400. `omit`: the model is not offered them, and the header
+    """Tools with an invalid name or schema, a schema that cannot be enforced, or the name of
+    another one. `refuse`: a 400. `omit`: the model is not offered them, and the header
     `x-toolgate-invalid-tools` lists them. A `tool_choice` that requires one is a 400."""
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
@@ -221,10 +221,10 @@ class Settings(
 
     @field_validator("open_routes", "keep_reasoning", "web_fetch", mode="before")
     @classmethod
-    def _names(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        return tuple(each.strip() for each in given.split(",") if each.strip())
+    def _names(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return tuple(each.strip() for each in value.split(",") if each.strip())
 
     @field_validator("redis_url", "responses_redis_url")
     @classmethod

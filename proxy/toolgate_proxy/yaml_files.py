@@ -9,8 +9,8 @@ import yaml
 
 
 class BadFile(Exception):
-    """The message has the file and the place. Of what is no YAML it quotes nothing: the file may
-    contain keys."""
+    """The file cannot be used. The message has the file and the place. Of what is no YAML it quotes
+    nothing: the file may contain keys."""
 
 
 def read_yaml(path: Path) -> Any:

@@ -13,8 +13,7 @@ from bench.growth.agents import report as report_of_agents
 from bench.throughput.constant_load import Found, Measured, report
 from bench.throughput.streams import Seen, judge, token_count
 from bench.throughput.targets import Target
-from toolgate_proxy.ops.launch import CLIENTS
-from toolgate_proxy.ops.launch import Target as Launched
+from toolgate_proxy.ops.launch import CLIENTS, AgentModel
 
 ROOT = Path(__file__).parents[2]
 PATH = "/v1/messages"
@@ -60,7 +59,7 @@ def test_the_log_of_the_gateway_is_found(tmp_path):
 
 
 def test_the_catalogue_without_search_differs_in_nothing_else():
-    with_search = CLIENTS["codex"].content(Launched("http://gateway", "m", 65_536, 8_192))
+    with_search = CLIENTS["codex"].content(AgentModel("http://gateway", "m", 65_536, 8_192))
     [entry], [other] = with_search["models"], without_search(with_search)["models"]
     assert entry == {**other, "supports_search_tool": True}
     assert not other["supports_search_tool"]

@@ -17,7 +17,7 @@ from tests.support.killable_work import Job, Result
 from tests.support.waiting import until
 from toolgate_core import host_probe
 from toolgate_core.errors import ChecksBusy, ChecksFailed
-from toolgate_core.killable import FairSlots, LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import FairSlots, JobLimits, LimitExceeded, WorkerPool
 
 pytestmark = [
     pytest.mark.timed,
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-AMPLE = Limits(60, 120)
+AMPLE = JobLimits(60, 120)
 
 
 def made(workers=1, target=f"{killable_work.__name__}:work", **options):
@@ -78,10 +78,10 @@ async def test_a_worker_runs_one_job_after_another_and_the_last_result_counts(po
 @pytest.mark.parametrize(
     ("step", "limits", "limit"),
     [
-        ("spin", Limits(0.2, 120), "cpu"),
-        ("spin", Limits(60, 0.2), "wall"),
-        ("sleep", Limits(60, 0.2), "wall"),
-        ("allocate", Limits(60, 120, 2**26), "memory"),
+        ("spin", JobLimits(0.2, 120), "cpu"),
+        ("spin", JobLimits(60, 0.2), "wall"),
+        ("sleep", JobLimits(60, 0.2), "wall"),
+        ("allocate", JobLimits(60, 120, 2**26), "memory"),
         ("large", AMPLE, "memory"),
         ("SIGSEGV", AMPLE, "crash"),  # of both attempts
         ("SIGABRT", AMPLE, "memory"),
@@ -98,7 +98,7 @@ async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(two, step, limit
 
 async def test_a_job_over_a_limit_after_its_first_result_has_this_result(pool):
     for step in ("spin", "allocate", "SIGSEGV"):
-        assert await done(pool, "a", step, limits=Limits(0.2, 120, 2**26)) == "a"
+        assert await done(pool, "a", step, limits=JobLimits(0.2, 120, 2**26)) == "a"
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV"])

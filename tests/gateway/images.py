@@ -17,7 +17,7 @@ from tests.support.servers.loopback import Handler, running
 from tests.support.servers.virtual_keys import key_file
 from toolgate_proxy.ops.stack.processes import free_port
 from toolgate_verify.asking import request
-from toolgate_verify.asking.ask import Ask, Assistant, CallTurn, Result, User
+from toolgate_verify.asking.ask import Ask, Assistant, CallTurn, ToolResult, User
 from toolgate_verify.terms import Api
 
 from .servers import FEW_PLACES, adapters, await_backend, vllm
@@ -122,7 +122,8 @@ def body(api, images=(), *, place="user", text="What is it?", before=False, tool
     turns = [User(text)]
     if place == "result":
         call_id = ("toolu_" if api == Api.MESSAGES else "call_") + "1" * 24
-        turns += [Assistant(calls=(CallTurn(call_id, "look", {}),)), Result(call_id, "Here", True)]
+        call = CallTurn(call_id, "look", {})
+        turns += [Assistant(calls=(call,)), ToolResult(call_id, "Here", True)]
     if tools:
         more |= {"tools": tuple(tools), "choice": "required"}
     made = request(api, Ask(tuple(turns), strict=None, reasoning=None, **more)).body

@@ -243,7 +243,7 @@ def refusal(http, api, sent):
 def test_an_invalid_image_is_named(http, images, api, place):
     path = PATHS[place][api]
     for image, problem in (
-        (data_uri(noise(40)[:2000]), "can't be decoded"),
+        (data_uri(noise(40)[:2000]), "cannot be decoded"),
         (data_uri(picture("red", side=1 + int(MAX_PIXELS**0.5))), f"at most {MAX_PIXELS:,}"),
         (data_uri(noise(280)), "bytes (the limit)"),
         (images.url("missing"), "returned HTTP 404"),

@@ -186,7 +186,7 @@ def write_macro(codec: forms.Codec) -> str:
         case forms.Json():
             separators = f"{quoted(codec.item_separator)}, {quoted(codec.key_separator)}"
             return _write(f"{{{{- arguments | tojson(separators=({separators})) }}}}")
-        case forms.Tagged():
+        case forms.FlatTags():
             return TEMPLATES["kind"] + _write(_tagged(codec))
         case forms.NestedTags():
             return _nested(codec) + _write("{{- value(arguments) }}")
@@ -222,7 +222,7 @@ def _items(item: str, comma: str = "") -> str:
     return f"{{%- for each in given %}}{separator}{item}{{%- endfor %}}"
 
 
-def _tagged(codec: forms.Tagged) -> str:
+def _tagged(codec: forms.FlatTags) -> str:
     key = "key" + "".join(
         f" | replace({quoted(char)}, {quoted(text)})" for char, text in codec.escapes
     )

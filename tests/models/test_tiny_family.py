@@ -14,17 +14,17 @@ from tests.support.effort import rotating
 from toolgate_core.dialects.dialect import (
     Codec,
     Dialect,
+    FlatTags,
     GemmaValues,
     Golden,
     Json,
     NestedTags,
     Pythonic,
-    Tagged,
 )
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.registry import DIALECTS, PLAIN, recognise
 from toolgate_core.segmenter import Segmenter
-from toolgate_core.turn_text import Message
+from toolgate_core.turn_text import TurnMessage
 from toolgate_core.wire import MarkIds
 
 from .family_template import PASS_BACK, chat_template, turn_texts, write_macro
@@ -87,7 +87,7 @@ def turn_of(name: str, golden: Golden) -> str:
     return whole[len(before) : -len(end)]
 
 
-def segment(name: str, marks: MarkTokens, text: str) -> Message:
+def segment(name: str, marks: MarkTokens, text: str) -> TurnMessage:
     """The message of `text`, in the tokens of the model."""
     dialect, made = DIALECTS[name], model(name, marks)
     added = made.get_added_vocab()
@@ -97,7 +97,7 @@ def segment(name: str, marks: MarkTokens, text: str) -> Message:
     )
     segmenter = Segmenter(dialect, ids, schemas=SCHEMAS)
     encoded = made(text, add_special_tokens=False, return_offsets_mapping=True)
-    message, at = Message(), 0
+    message, at = TurnMessage(), 0
     for token, (_, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
         for event in segmenter.feed([token], [text[at:end]]):
             message.add(event)
@@ -215,7 +215,7 @@ CASES = json.loads(Path(__file__).with_name("tiny_family.json").read_text())
 CODECS: dict[str, Codec] = {
     "json": Json(),
     "json without spaces": Json(item_separator=",", key_separator=":"),
-    "tags": Tagged("<p=", ">", "</p>", close="</p>"),
+    "tags": FlatTags("<p=", ">", "</p>", close="</p>"),
     "nested tags": NestedTags(namespace="]m["),
     "gemma": GemmaValues(quote='<|"|>'),
     "gemma without braces": GemmaValues(quote="<escape>", braces=False),

@@ -111,7 +111,7 @@ async def test_a_limit_is_in_the_headers_and_refuses(kind, shared, redis_at_hand
     assert refused.value.code == ("insufficient_quota" if a_day else "rate_limit_exceeded")
     assert f"'search' has reached its limit of {limit} {kind.title}" in refused.value.message
     assert refused.value.retry_after
-    with pytest.raises(RateLimited, match="Try again" if limit == 1 else "needs up to"):
+    with pytest.raises(RateLimited, match="request again in" if limit == 1 else "needs up to"):
         await shared.admit(key, "r3", Tokens(90, 90, 1), lambda: tokens)
     await lease.settle()
     keys = store(redis_at_hand.url)

@@ -52,10 +52,9 @@ def rule(
     severity: Severity = Severity.MAJOR,
     confirm: bool = False,
 ) -> Callable[[Judge], Judge]:
-    """Registers a check for each API, with the ID `API.NAME`.
+    """Register a check for each API, with the ID `API.NAME`.
 
-    The decorated function judges the evidence: it returns if the rule holds and raises otherwise.
-    """
+    The decorated function judges the evidence: it raises if the rule is broken."""
 
     def register(judge: Judge) -> Judge:
         for api in apis:

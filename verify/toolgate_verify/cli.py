@@ -104,7 +104,7 @@ def verify(
 ) -> None:
     """Verify that an endpoint keeps the rules of its API.
 
-    Sends requests to the URL, and nothing anywhere else. Each check is one rule of OpenAI's or
+    Send requests to the URL, and nothing anywhere else. Each check is one rule of OpenAI's or
     Anthropic's specification. The exit status is 0 if no check failed, 1 if one did, and 2 if the
     endpoint could not be verified."""
     from rich.console import Console
@@ -169,13 +169,13 @@ def main() -> None:
     app()
 
 
-def _judged(given: str, session: Any) -> tuple[str, Any]:
-    """The name and the run of an option `NAME=REPORT`. Raises ValueError, NotAReport."""
+def _judged(option: str, session: Any) -> tuple[str, Any]:
+    """Return the name and the run of an option `NAME=REPORT`. Raise ValueError, NotAReport."""
     from .report.record import replay
 
-    name, is_given, path = given.partition("=")
+    name, is_given, path = option.partition("=")
     if not is_given:
-        raise ValueError(f"--compare {given}: write NAME=REPORT, as in --compare vLLM=report.json")
+        raise ValueError(f"--compare {option}: write NAME=REPORT, as in --compare vLLM=report.json")
     return name, replay(Path(path), session.every_check())[0]
 
 
@@ -189,8 +189,8 @@ def _fields(body: str | None) -> dict[str, Any]:
 def _status(run: Any) -> int:
     from .report.summary import count
 
-    found = count(run.results)
-    return 1 if found.failed else 0 if found.passed else 2
+    number = count(run.results)
+    return 1 if number.failed else 0 if number.passed else 2
 
 
 def _write(
@@ -208,8 +208,8 @@ def _write(
     from .report.record import report
 
     if json_path is not None:
-        made = json.dumps(report(run, target, settings), indent=1)
-        json_path.write_text(made, encoding="utf-8", errors="surrogatepass")
+        text = json.dumps(report(run, target, settings), indent=1)
+        json_path.write_text(text, encoding="utf-8", errors="surrogatepass")
     if html_path is not None:
         when = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, suite {settings['suite']}"
         html_path.write_text(html(run, target, when), encoding="utf-8", errors="replace")

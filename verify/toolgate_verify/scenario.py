@@ -58,14 +58,14 @@ class Evidence:
         return self.scenario.ask
 
     def at(self, index: int) -> Exchange:
-        """The exchange, whatever its status. Raises Skipped if it did not take place."""
+        """Return the exchange, whatever its status. Raise Skipped if it did not take place."""
         if index >= len(self.exchanges):
             raise Skipped("the request was not sent: an earlier answer left nothing to ask")
         self.shown = self.exchanges[index]
         return self.shown
 
     def ok(self, index: int) -> Exchange:
-        """The exchange, if its status is 200. Raises Refused or Failed otherwise."""
+        """The exchange, if its status is 200. Raise Refused or Failed otherwise."""
         exchange = self.at(index)
         if exchange.problem:
             raise Failed(exchange.problem)
@@ -76,7 +76,7 @@ class Evidence:
         return exchange
 
     def answer(self, index: int) -> Answer:
-        """The answer of an exchange in neutral form."""
+        """Return the answer of an exchange in neutral form."""
         exchange = self.ok(index)
         try:
             return self._read(exchange)
@@ -84,21 +84,21 @@ class Evidence:
             raise Failed(str(error)) from error
 
     def body(self, index: int = 0) -> dict[str, Any]:
-        """The body of a readable answer."""
+        """Return the body of a readable answer."""
         self.answer(index)
-        found = self.ok(index).body
-        assert isinstance(found, dict)
-        return found
+        body = self.ok(index).body
+        assert isinstance(body, dict)
+        return body
 
     def events(self, index: int = 1) -> list[dict[str, Any]]:
-        """The data of the events of a stream."""
+        """Return the data of the events of a stream."""
         try:
             return sse.data_of(sse.events(self.ok(index).text))
         except Unreadable as error:
             raise Failed(str(error)) from error
 
     def answers(self) -> list[Answer]:
-        """The answers of all exchanges."""
+        """Return the answers of all exchanges."""
         return [self.answer(index) for index in range(len(self.exchanges))]
 
     @property
@@ -121,6 +121,6 @@ class Evidence:
 
 
 def brief(text: str, limit: int = 240) -> str:
-    """The text on one line, shortened."""
+    """Return the text on one line, shortened."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}…"

@@ -36,7 +36,7 @@ CONTENT_TYPE = Source("8.3 Content-Type", f"{_RFC9110}#section-8.3")
 
 
 def _openai(section: str, url: str) -> dict[Api, Source]:
-    """The source of both APIs of OpenAI."""
+    """Return the source of both APIs of OpenAI."""
     return dict.fromkeys((Api.CHAT, Api.RESPONSES), Source(section, url))
 
 

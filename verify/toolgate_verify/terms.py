@@ -47,6 +47,6 @@ class Skipped(Exception):
 
 
 def require(condition: object, problem: str) -> None:
-    """Raises Failed with the problem if the condition is false."""
+    """Raise Failed with the problem if the condition is false."""
     if not condition:
         raise Failed(problem)

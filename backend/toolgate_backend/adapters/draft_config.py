@@ -38,8 +38,8 @@ def flags(count: int) -> list[str]:
 
 
 def places(config: Any) -> int:
-    """The most tokens in a step that a captured graph takes. With more, a step costs more than its
-    drafts save."""
+    """Return the most tokens in a step that a captured graph takes. With more, a step costs more
+    than its drafts save."""
     return config.compilation_config.max_cudagraph_capture_size or DEFAULT_PLACES
 
 

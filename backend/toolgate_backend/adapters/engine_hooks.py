@@ -157,8 +157,7 @@ def validate_tokens(self: Any, request: Any, spec_tokens: list[int]) -> list[int
 
     Not under async scheduling: there the worker already has its drafts, and the scheduler can only
     remove some. Not with a draft model: there the rejection sampler needs the draft model's
-    probabilities for each proposed token.
-    """
+    probabilities for each proposed token."""
     structured = request.structured_output_request
     grammar = structured.grammar if structured is not None else None
     if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):

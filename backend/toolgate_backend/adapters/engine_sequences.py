@@ -19,7 +19,7 @@ from ..grammars import store
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..settings import settings
 from ..tokens.vocabulary import from_model_config
-from .structured_output import EnforcementGrammar, FailedSequence, Shared, StepMasks
+from .structured_output import EnforcementGrammar, EngineContext, FailedSequence, StepMasks
 
 NO_GRAMMAR = "toolgate: the grammar of this request could not be created in vLLM's engine"
 """The exception that vLLM's engine gets then. From 0.33 on, vLLM reports it as an error of the
@@ -36,7 +36,9 @@ class EngineSequences:
         model = ModelData(vocabulary)
         self.turns = TurnGraphs(model)
         everything = model.rows.row(np.full_like(model.in_grammars, -1))
-        self._shared = Shared(FailedSequence(model), JumpForward(vocabulary.encode), everything)
+        self._shared = EngineContext(
+            FailedSequence(model), JumpForward(vocabulary.encode), everything
+        )
         self.store = store.GrammarStore(vocabulary)
         self.turns.follow(self.store)
         self.step_masks = StepMasks()
@@ -49,7 +51,7 @@ class EngineSequences:
 
     def create_grammar(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar:
         """Called in the engine's pool, or by a worker's logits processor. `prompt`: the tokens
-        before the response. Raises GrammarNotCreated, which ends that request only."""
+        before the response. Raise GrammarNotCreated, which ends that request only."""
         try:
             grammars, content = spec.grammars_in(self.store)
             self.turns.model.prepare_prefixes(grammars)
@@ -58,7 +60,7 @@ class EngineSequences:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
 
     def create_failed(self) -> EnforcementGrammar:
-        """A sequence that ends with an error."""
+        """Return a sequence that ends with an error."""
         return EnforcementGrammar(self._shared.failed, self._shared)
 
     def create_known(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar | None:
@@ -92,8 +94,8 @@ _sequences_lock = Lock()
 
 
 def engine_sequences(vllm_config: Any) -> EngineSequences:
-    """The sequences of this engine process. Created by the API process's first call at start-up, so
-    that no request waits until the vocabulary is read."""
+    """Return the sequences of this engine process. Created by the API process's first call at
+    start-up, so that no request waits until the vocabulary is read."""
     global _sequences
     with _sequences_lock:
         if _sequences is None:

@@ -88,13 +88,13 @@ class EngineWatch:
         if self._client.errored:
             engine_died.set()
             raise BackendUnavailable(
-                "vLLM's engine died. Retry the request after the backend has restarted.",
+                "vLLM's engine died. Send the request again after the backend has restarted.",
                 retry_after=1,
             ) from self._client.dead_error
         if self._lost:
             raise BackendUnavailable(
-                f"Engine {min(self._lost)} of this model's backend does not respond. Retry the "
-                "request.",
+                f"Engine {min(self._lost)} of this model's backend does not respond. Send the "
+                "request again.",
                 retry_after=self._limit,
             )
 

@@ -21,7 +21,7 @@ from typing import Any
 from vllm.v1.core.sched.output import GrammarOutput, SchedulerOutput
 from vllm.v1.engine.core import EngineCore
 
-from ..enforcement.jump_forward import Planned
+from ..enforcement.jump_forward import StepPlan
 from ..tokens.masks import Row
 from . import draft_config
 from .structured_output import EnforcementGrammar
@@ -66,13 +66,13 @@ def plan(
     scheduled: MutableMapping[str, list[int]],
     config: Any,
     running: int,
-) -> Sequence[Planned]:
+) -> Sequence[StepPlan]:
     """Replace the drafts `scheduled` that are not allowed after the tokens known by now, and set
     those of the next step, whose `running` sequences and all drafts have a place in one graph.
     `config`: the VllmConfig."""
     room = draft_config.places(config) - running
     limit = config.num_speculative_tokens if room > 0 else 0
-    plans, drafting = list[Planned](), list[tuple[Any, Sequence[int]]]()
+    plans, drafting = list[StepPlan](), list[tuple[Any, Sequence[int]]]()
     for request_id, grammar in grammars.items():
         drafts = scheduled.get(request_id, ())
         planned = grammar.plan(drafts, limit)

@@ -57,8 +57,8 @@ def while_engines_live(
                 require_all()
                 if asyncio.get_running_loop().time() >= ends:
                     raise BackendUnavailable(
-                        f"The engine did not respond within {deadline:g} seconds. Retry the "
-                        "request.",
+                        f"The engine did not respond within {deadline:g} seconds. Send the "
+                        "request again.",
                         retry_after=1,
                     )
         finally:

@@ -132,7 +132,7 @@ def hook(owner: Any, read: Callable[..., Call], table: RowTable) -> None:
 def places_of(
     requests: Sequence[str], batch: Sequence[str], ends: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """The rows of logits of these requests."""
+    """Return the rows of logits of these requests."""
     place_of = {request: place for place, request in enumerate(batch)}
     at = np.array([place_of[request] for request in requests])
     places: npt.NDArray[Any] = ends[at]

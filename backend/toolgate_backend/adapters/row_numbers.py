@@ -62,7 +62,7 @@ class RowNumbers:
         self._changes = 0
 
     def number(self, rows: Sequence[Row]) -> NumberedRows:
-        """The masks of the next step."""
+        """Return the masks of the next step."""
         number_of, changes, new = self._numbers.__getitem__, self._changes, NOTHING
         try:
             numbers = [*map(number_of, rows)]
@@ -94,7 +94,7 @@ class RowTable(ABC):
         """Forbid in `logits[indices[i]]` what the i-th mask of the step forbids, in place. The
         shape of `logits` is (positions, vocabulary).
 
-        Raises RuntimeError if a step was missed, since its rows are."""
+        Raise RuntimeError if a step was missed, since its rows are."""
         is_new = len(sent.new) > 0
         if is_new and sent.first == 0:
             self._changes = sent.changes

@@ -22,7 +22,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement.automaton import Automaton
-from ..enforcement.jump_forward import JumpForward, Planned, RepeatedText, learn
+from ..enforcement.jump_forward import JumpForward, RepeatedText, StepPlan, learn
 from ..enforcement.model_data import ModelData
 from ..errors import BackendError
 from ..tokens.masks import BitmaskRows, Row
@@ -46,7 +46,7 @@ def is_token(draft: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Shared:
+class EngineContext:
     """What all sequences of an engine process share."""
 
     failed: FailedSequence
@@ -59,13 +59,12 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     """The grammar of one sequence.
 
     An exception from its methods would end the whole engine (EngineDeadError). An error therefore
-    ends only this sequence: see FailedSequence.
-    """
+    ends only this sequence: see FailedSequence."""
 
     def __init__(
         self,
         automaton: Automaton | FailedSequence,
-        shared: Shared,
+        shared: EngineContext,
         text: RepeatedText | None = None,
     ) -> None:
         """`text`: that of the sequence, if drafts of the next step are wanted."""
@@ -87,7 +86,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             return self._fail().accept_tokens(tokens)
 
     def next_row(self) -> Row:
-        """The tokens allowed next. Fails if this sequence's masks stay slow."""
+        """Return the tokens allowed next. Fails if this sequence's masks stay slow."""
         started = time.thread_time()
         try:
             row = self.automaton.next_row()
@@ -106,9 +105,10 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     # Called with drafts, or in few steps.
 
     def draft_rows(self, drafts: list[int]) -> list[Row]:
-        """The masks of the positions of these drafts, and of the token after them: each after the
-        drafts before it. As in vLLM, everything is allowed after padding and after the end of the
-        turn, where no token is taken, and what follows a draft that is not allowed has its mask."""
+        """Return the masks of the positions of these drafts, and of the token after them: each
+        after the drafts before it. As in vLLM, everything is allowed after padding and after the
+        end of the turn, where no token is taken, and what follows a draft that is not allowed has
+        its mask."""
         valid = [*takewhile(is_token, drafts)]
         rows = [self._row_unless_ended()]
         for draft in valid:
@@ -128,29 +128,29 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         bitmask[batch_index].numpy()[:] = self.next_row().words
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The prefix of a draft that is allowed. vLLM requests no masks beyond the end of the turn,
-        where it ends."""
+        """Return the prefix of a draft that is allowed. vLLM requests no masks beyond the end of
+        the turn, where it ends."""
         return self._unless_failed([], lambda automaton: automaton.validate_tokens(tokens))
 
     def drafts(self, proposed: list[int], limit: int) -> list[int]:
-        """The draft to use instead of `proposed`, with forced text in it."""
+        """Return the draft to use instead of `proposed`, with forced text in it."""
         jump_forward = self._shared.jump_forward
         return self._unless_failed(
             [], lambda automaton: jump_forward.drafts(automaton, proposed, limit)
         )
 
-    def plan(self, drafts: Sequence[int], limit: int) -> Planned:
+    def plan(self, drafts: Sequence[int], limit: int) -> StepPlan:
         """Plan a step with the draft `drafts`, and at most `limit` drafts of the step after it."""
         row = self.automaton.row or self.next_row()
 
-        def plan(automaton: Automaton) -> Planned | None:
+        def plan(automaton: Automaton) -> StepPlan | None:
             if self._text is not None:
                 learn(automaton.last_steps(self._text.update(automaton.tokens)))
             with suppress(BackendError):  # after a text that may never come
                 return self._shared.jump_forward.plan(automaton, drafts, limit, self._text)
             return None
 
-        return self._unless_failed(None, plan) or Planned([row] * (1 + len(drafts)), 0, ())
+        return self._unless_failed(None, plan) or StepPlan([row] * (1 + len(drafts)), 0, ())
 
     def rollback(self, num_tokens: int) -> None:
         self._unless_failed(None, lambda automaton: automaton.rollback(num_tokens))
@@ -162,7 +162,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self.automaton.reset()
 
     def _unless_failed(self, otherwise: T, action: Callable[[Automaton], T]) -> T:
-        """The result of `action`; `otherwise` if the sequence has failed, or fails in `action`."""
+        """Return the result of `action`; `otherwise` if the sequence has failed, or fails in it."""
         if not isinstance(self.automaton, FailedSequence):
             try:
                 return action(self.automaton)
@@ -223,8 +223,8 @@ class StepMasks:
         return self.sent(rows)
 
     def sent(self, rows: Sequence[Row]) -> NumberedRows | BitmaskRows:
-        """What vLLM sends for these masks. Without tables it is a bitmask, which like everything
-        else that is sent is not written again."""
+        """Return what vLLM sends for these masks. Without tables it is a bitmask, which like
+        everything else that is sent is not written again."""
         if self.numbers is None:
             return np.stack([row.words for row in rows])
         return self.numbers.number(rows)

@@ -58,8 +58,7 @@ def register() -> None:
 def detect_adapter(config: Any, wanted: str) -> AdapterName:
     """Return the adapter that a server with this VllmConfig uses.
 
-    Raise IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`.
-    """
+    Raise IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`."""
     processors = config.model_config.logits_processors or ()
     ours = any("EnforcementLogitsProcessor" in str(processor) for processor in processors)
     detected: AdapterName = "logits_processor" if ours else "structured_output"
@@ -119,8 +118,8 @@ def structured_outputs_params() -> StructuredOutputsParams:
 
 
 def _sequences(engine: Any) -> EngineSequences:
-    """The sequences of an `EngineCore`. The first call, which the API process makes when the server
-    starts, asks the workers whether they keep rows of masks."""
+    """Return the sequences of an `EngineCore`. The first call, which the API process makes when the
+    server starts, asks the workers whether they keep rows of masks."""
     sequences = engine_sequences(engine.vllm_config)
     if not sequences.asked_workers and optional(engine, "model_executor"):
         sequences.asked_workers = True

@@ -35,7 +35,7 @@ class InFlightRequests:
         then send nothing more."""
         if self._closed:
             raise BackendUnavailable(
-                "This model's backend is shutting down. Retry the request.",
+                "This model's backend is shutting down. Send the request again.",
                 retry_after=RETRY_SECONDS,
             )
         self._require_engines()
@@ -48,14 +48,14 @@ class InFlightRequests:
 
     @contextmanager
     def track(self) -> Iterator[None]:
-        """Count one more active request within the context. Raises BackendUnavailable if the limit
+        """Count one more active request within the context. Raise BackendUnavailable if the limit
         is reached, and what `require_open` raises, so that the gateway tries another backend or
         asks the client to retry."""
         self.require_open()
         if self.count >= self._limit:
             raise BackendUnavailable(
                 f"This model's backend has {self.count} active requests, which is its limit "
-                "(TOOLGATE_MAX_REQUESTS). Retry the request.",
+                "(TOOLGATE_MAX_REQUESTS). Send the request again.",
                 retry_after=RETRY_SECONDS,
             )
         self.count += 1
@@ -69,18 +69,18 @@ def needed_sources(
     request: wire.GenerateRequest,
 ) -> Mapping[str, Callable[[], wire.GrammarSource]]:
     """Return a function for each key, which makes the source. Schemas of known grammars are not
-    read. Raises InvalidRequest if `enforcement` names a grammar that the request does not have."""
-    found = {each.key: partial(_source, each, request) for each in request.grammars}
+    read. Raise InvalidRequest if `enforcement` names a grammar that the request does not have."""
+    sources = {each.key: partial(_source, each, request) for each in request.grammars}
     enforcement = request.enforcement
     if enforcement is not None:
         named = {enforcement.content, *(each.key for each in enforcement.candidates)} - {None}
-        if not found.keys() >= named:
+        if not sources.keys() >= named:
             raise InvalidRequest(
                 "The request names a grammar that it does not have. Install the same Toolgate "
                 "version on the gateway and the backend.",
                 param="grammars",
             )
-    return found
+    return sources
 
 
 def _source(needed: wire.NeededGrammar, request: wire.GenerateRequest) -> wire.GrammarSource:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count, pairwise
 from os.path import commonprefix
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolgate_core.wire import TOOL_DEFINITIONS, Adaptation, ChatPrompt
 
@@ -148,8 +148,19 @@ def _joined(parts: list[Any]) -> str | list[Any]:
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"  # as models know it from clients
 FILLER = " "  # some templates refuse an empty text
 MAX_CHANGES = 50
-Turn = tuple[int, Message]
 Change = tuple[Adaptation, int]
+
+
+class HistoryTurn(NamedTuple):
+    at: int
+    """Place of the message in the request."""
+    message: Message
+    is_reminder: bool = False
+    """Whether it is a system message as text of the user."""
+
+    @property
+    def kind(self) -> str:
+        return "call" if self.message.get("tool_calls") else self.message.get("role", "")
 
 
 @dataclass(frozen=True)
@@ -160,49 +171,62 @@ class TemplateForm:
     completes_tools: bool = False  # with the members that are optional
     calls_as_text: bool = False
     single_calls: bool = False  # one call in a message, each before its results
-    systems: float = float("inf")  # messages after which a system message is text of the user
+    systems: float = float("inf")  # 0 or 1 if a system message after these is text of the user
     joins: Sequence[str] = ()  # roles whose consecutive messages are joined
     gaps: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Roles of messages that are added, by the kinds of the messages before and after them."""
 
-    def tools(self, given: Tools | None) -> Tools | None:
-        if given and self.completes_tools:
-            return [*map(_completed, given)]
-        return given or ([] if self.lists_tools else None)
+    def tools(self, tools: Tools | None) -> Tools | None:
+        if tools and self.completes_tools:
+            return [*map(_completed, tools)]
+        return tools or ([] if self.lists_tools else None)
 
     def messages(self, given: Sequence[Message]) -> tuple[list[Message], tuple[Change, ...]]:
         """Return the messages as the template accepts them, and which of them are changed."""
-        turns, kind = [*enumerate(given)], ""
+        turns = [*map(HistoryTurn, count(), given)]
         changes: dict[Change, None] = {}
         if self.calls_as_text:
-            turns = [(at, _as_text(message)) for at, message in turns]
-            changes = {("as_text", at): None for at, message in turns if message is not given[at]}
+            turns = [HistoryTurn(at, _as_text(message)) for at, message, _ in turns]
+            changes = {("as_text", at): None for at, new, _ in turns if new is not given[at]}
         elif self.single_calls:
             turns = _one_by_one(turns)
             several = [at for at, each in enumerate(given) if len(each.get("tool_calls") or ()) > 1]
             changes = {("split", at): None for at in several}
-        shown: list[Message] = []
-        last, reminded = "", False
-        for at, message in (*turns, (len(given) - 1, {"role": "end"})):
-            before, kind = kind, "call" if message.get("tool_calls") else message["role"]
-            keeps = len(shown) < self.systems or before == "system" in self.joins
-            reminds = kind == "system" and not keeps
-            if reminds:
-                changes["system", at] = None
-                text = "\n\n".join(part["text"] for part in _parts(message.get("content")))
-                message, kind = {"role": "user", "content": REMINDER.format(text)}, "user"
-            if kind == before and (reminded or kind in self.joins):
-                if not reminded and not reminds:
-                    changes["joined", at] = None
-                message = _both(shown.pop(), message)
-            elif role := self.gaps.get((last, kind)):
-                changes["added", at] = None
-                shown.append({"role": role, "content": FILLER})
-            if self.gaps and kind == "assistant" and not message.get("content"):
-                message = {**message, "content": FILLER}
-            shown.append(message)
-            reminded, last = reminds, last if kind == "system" else kind
-        return shown[:-1], tuple(changes)[:MAX_CHANGES]
+        messages: list[Message] = []
+        end, last = HistoryTurn(len(given) - 1, {"role": "end"}), ""
+        for before, turn in pairwise((HistoryTurn(-1, {}), *self._reminding(turns), end)):
+            message = turn.message
+            if turn.is_reminder:
+                changes["system", turn.at] = None
+            if self._joins(before, turn):
+                if not before.is_reminder and not turn.is_reminder:
+                    changes["joined", turn.at] = None
+                message = _both(messages.pop(), message)
+            elif role := self.gaps.get((last, turn.kind)):
+                changes["added", turn.at] = None
+                messages.append({"role": role, "content": FILLER})
+            messages.append(self._filled(turn.kind, message))
+            last = last if turn.kind == "system" else turn.kind
+        return messages[:-1], tuple(changes)[:MAX_CHANGES]
+
+    def _reminding(self, turns: Iterable[HistoryTurn]) -> Iterator[HistoryTurn]:
+        """Yield the turns, with system messages that are too late as text of the user."""
+        before = ""
+        for number, turn in enumerate(turns):
+            keeps = number < self.systems or before == "system" in self.joins
+            if turn.kind == "system" and not keeps:
+                text = "\n\n".join(part["text"] for part in _parts(turn.message.get("content")))
+                reminder = {"role": "user", "content": REMINDER.format(text)}
+                turn = turn._replace(message=reminder, is_reminder=True)
+            before = turn.kind
+            yield turn
+
+    def _joins(self, before: HistoryTurn, turn: HistoryTurn) -> bool:
+        return turn.kind == before.kind and (before.is_reminder or turn.kind in self.joins)
+
+    def _filled(self, kind: str, message: Message) -> Message:
+        empty = self.gaps and kind == "assistant" and not message.get("content")
+        return {**message, "content": FILLER} if empty else message
 
 
 FIRST = {("", kind): "user" for kind in ("assistant", "call", "end")}
@@ -231,14 +255,14 @@ CALLS = [
 def conversation(letters: str) -> list[Message]:
     """Return the conversation of a rule. Its texts are marks; some templates show no calls."""
     roles = {"s": "system", "u": "user", "r": "tool"}
-    made: list[Message] = []
-    for at, each in enumerate(letters):
-        made.append({"role": roles.get(each, "assistant"), "content": f"mark{at}"})
-        if each == "r":
-            made[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
-        elif each in "c2":
-            made[at] |= {"content": None, "tool_calls": CALLS[: 1 + (each == "2")]}
-    return made
+    messages: list[Message] = []
+    for at, letter in enumerate(letters):
+        messages.append({"role": roles.get(letter, "assistant"), "content": f"mark{at}"})
+        if letter == "r":
+            messages[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
+        elif letter in "c2":
+            messages[at] |= {"content": None, "tool_calls": CALLS[: 1 + (letter == "2")]}
+    return messages
 
 
 async def learnt(render: RenderText) -> TemplateForm:
@@ -264,19 +288,19 @@ async def learnt(render: RenderText) -> TemplateForm:
     return form
 
 
-def _one_by_one(turns: Sequence[Turn]) -> list[Turn]:
-    shown: list[list[Turn]] = []
-    by_id: dict[str, list[Turn]] = {}
-    for at, message in turns:
+def _one_by_one(turns: Sequence[HistoryTurn]) -> list[HistoryTurn]:
+    groups: list[list[HistoryTurn]] = []
+    by_id: dict[str, list[HistoryTurn]] = {}
+    for at, message, _ in turns:
         if message["role"] == "tool" and message["tool_call_id"] in by_id:
-            by_id[message["tool_call_id"]].append((at, message))
+            by_id[message["tool_call_id"]].append(HistoryTurn(at, message))
             continue
         by_id = {}
         for call in message.get("tool_calls") or ():
-            by_id[call["id"]] = [(at, {**message, "tool_calls": [call]})]
+            by_id[call["id"]] = [HistoryTurn(at, {**message, "tool_calls": [call]})]
             message = {"role": "assistant", "content": None}
-        shown += by_id.values() or [[(at, message)]]
-    return [*chain(*shown)]
+        groups += by_id.values() or [[HistoryTurn(at, message)]]
+    return [*chain(*groups)]
 
 
 def _as_text(message: Message) -> Message:

@@ -50,8 +50,8 @@ def with_transfer(params: SamplingParams, request: wire.GenerateRequest) -> Samp
 def engine_request_id(request: wire.GenerateRequest, headers: Mapping[str, str]) -> str:
     """Return the request's id in the engine. Some connectors read the addresses of both engines
     from it, or compare it with the `x-request-id` of the router. vLLM adds the same prefix."""
-    given = headers.get("x-request-id") if transfer_of(request) else None
-    return f"chatcmpl-{given}" if given else request.request_id
+    name = headers.get("x-request-id") if transfer_of(request) else None
+    return f"chatcmpl-{name}" if name else request.request_id
 
 
 def data_parallel_rank(headers: Mapping[str, str]) -> int | None:

@@ -1,5 +1,5 @@
-"""Render messages to prompt token ids with vLLM's own renderer, and name the image that an error of
-it is about."""
+"""Render messages to prompt token ids with vLLM's renderer, read the turn in which a prompt ends,
+and name the image that an error of the renderer is about."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from vllm import envs
 from vllm.exceptions import VLLMClientError
 from vllm.renderers.params import ChatParams
 
+from toolgate_core import wire
 from toolgate_core.errors import (
     ContextLengthExceeded,
     InvalidRequest,
@@ -26,8 +27,9 @@ from toolgate_core.errors import (
 )
 from toolgate_core.host_probe import optional
 from toolgate_core.text_size import check_text
-from toolgate_core.wire import TOOL_DEFINITIONS, ChatPrompt, Prompt, Tokenizing, TokensPrompt
 
+from ..enforcement.spec import ReasoningStart
+from ..tokens.units import mark_unit, units
 from ..tokens.vocabulary import Vocabulary
 from .histories import AddedTools, Change, TemplateForm, Tools, learnt
 
@@ -41,6 +43,8 @@ LENGTHS = re.compile(
     r"contains (?:(?P<prompt>\d+) input tokens)?"
 )
 """One of them. vLLM stops to count above the context length (`at least`)."""
+CONTINUED = "continue_final_message"
+"""The parameter with which the response continues the last message."""
 
 
 class Renderer:
@@ -59,13 +63,13 @@ class Renderer:
         self._form = await learnt(self._text)
 
     async def render(
-        self, prompt: Prompt, max_tokens: int = 0
+        self, prompt: wire.Prompt, max_tokens: int = 0
     ) -> tuple[dict[str, Any], tuple[Change, ...]]:
         """Return vLLM's engine input, and the messages that have another form in it. If the prompt
         is truncated to fit, `max_tokens` of the context are reserved for the response. Raise
         TemplateRefused with the template's own message, ContextLengthExceeded and InvalidRequest.
         """
-        if not isinstance(prompt, ChatPrompt):
+        if not isinstance(prompt, wire.ChatPrompt):
             return self._tokens(prompt), ()
         refuse_media_urls(prompt)
         check_text(
@@ -109,8 +113,28 @@ class Renderer:
             raise
         return rendered, adapted
 
+    async def render_request(
+        self, request: wire.GenerateRequest
+    ) -> tuple[dict[str, Any], Sequence[int], tuple[Change, ...]]:
+        """Return vLLM's engine input, which ends with the accepted tokens, the tokens before these,
+        and the messages that have another form in it. Raise what `render` raises."""
+        # A request that continues from earlier tokens gets the same prompt as the first request.
+        response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
+        engine_input, adapted = await self.render(request.prompt, response_tokens)
+        if request.cache_salt is not None:
+            engine_input["cache_salt"] = request.cache_salt
+        known = all(0 <= token < self._vocabulary_size for token in request.accepted)
+        if not known or (request.accepted and request.sampling.n > 1):
+            raise InvalidRequest(
+                "'accepted' must contain token ids of the vocabulary, and requires n = 1.",
+                param="accepted",
+            )
+        ids: list[int] = engine_input["prompt_token_ids"]
+        engine_input["prompt_token_ids"] = [*ids, *request.accepted]
+        return engine_input, ids, adapted
+
     async def _text(self, messages: Sequence[Any], tools: Tools | None) -> str:
-        """The text of a prompt. Raises any error of vLLM's renderer."""
+        """Return the text of a prompt. Raise any error of vLLM's renderer."""
         listed = {} if tools is None else {"tools": list(tools)}
         params = ChatParams(chat_template_kwargs={"add_generation_prompt": True, **listed})
         _, prompt = await self._renderer.render_messages_async(list(messages), params)
@@ -118,10 +142,9 @@ class Renderer:
             return str(text)
         return str(self._tokenizer.decode(prompt["prompt_token_ids"]))
 
-    def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:
-        """vLLM's tokenization parameters; None, which is vLLM's default, if the request
-        sets none."""
-        if wanted == Tokenizing():
+    def _tokenizing(self, wanted: wire.Tokenizing, max_tokens: int) -> Any:
+        """Return vLLM's tokenization parameters; None, its default, if the request sets none."""
+        if wanted == wire.Tokenizing():
             return None
         default = self._renderer.default_chat_tok_params
         fields = wanted.model_dump()
@@ -131,7 +154,7 @@ class Renderer:
             )
         return replace(default, **fields)
 
-    def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
+    def _tokens(self, prompt: wire.TokensPrompt) -> dict[str, Any]:
         ids = prompt.token_ids
         if len(ids) > self._context:
             raise ContextLengthExceeded.of_tokens(self._context, len(ids), param="prompt.token_ids")
@@ -144,9 +167,101 @@ class Renderer:
         return {"type": "token", "prompt_token_ids": list(ids)}
 
 
+class TurnStart:
+    """The assistant turn that a prompt leaves open, in which the response goes on."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._unit_bytes = vocabulary.unit_bytes
+        marks = vocabulary.marks
+        self._ends = frozenset(marks.end_of_turn)
+        self._headers = vocabulary.special - {*marks.tokens.values()}
+        self._marks = frozenset(map(mark_unit, marks.tokens.values()))
+        encode = vocabulary.form.marks.encode
+        reasoning, calls = vocabulary.dialect.reasoning, vocabulary.dialect.calls
+
+        def text(literal: str) -> bytes:
+            return units(encode(literal), vocabulary.form.marks)
+
+        content = vocabulary.dialect.content
+        self._content = (text(content.begin), text(content.end))
+        self._turn = text(content.turn)
+        self._reasoning = (text(reasoning.begin), text(reasoning.end)) if reasoning else None
+        last = calls.call[-1] if calls else ""
+        closing = calls.end or (last if isinstance(last, str) else "") if calls else ""
+        # With typed messages, other messages can begin with the first mark of a call.
+        form = vocabulary.form
+        opening = form.first_opening if content.begin else form.trigger
+        self._call = (units(opening, form.marks), text(closing))
+
+    def of_response(
+        self, request: wire.GenerateRequest, prompt_ids: Sequence[int]
+    ) -> ReasoningStart:
+        """Return the state of the reasoning where the response begins. Raise UnsupportedParameter
+        as `refuse_open_call` does."""
+        self.refuse_open_call(prompt_ids)
+        prompt, enforcement = request.prompt, request.enforcement
+        if enforcement is None:
+            return "closed"
+        continues = isinstance(prompt, wire.ChatPrompt) and prompt.template_kwargs.get(CONTINUED)
+        return self.reasoning(prompt_ids, enforcement.reasoning, continues=bool(continues))
+
+    def refuse_open_call(self, prompt_ids: Sequence[int]) -> None:
+        """Raise UnsupportedParameter if the prompt ends inside a tool call. The beginning of that
+        call was not constrained by its schema."""
+        begin, end = self._call
+        if begin and self._last_of(prompt_ids, begin, end) == begin:
+            raise UnsupportedParameter(
+                "A message that ends inside a tool call cannot be continued. Remove "
+                "continue_final_message, or end the message before the call.",
+                param=CONTINUED,
+            )
+
+    def reasoning(
+        self, prompt_ids: Sequence[int], mode: wire.ReasoningMode, *, continues: bool = False
+    ) -> ReasoningStart:
+        """Return the state of the reasoning after the last text that begins or ends it."""
+        begin, end = self._content
+        if begin and self._last_of(prompt_ids, begin, end) == begin:
+            return "content"
+        if self._reasoning is None:
+            return "closed"
+        begin, end = self._reasoning
+        last = self._last_of(prompt_ids, begin, end)
+        if last == begin:
+            return "open"
+        if continues:
+            return "closed"  # the message began without reasoning
+        if mode == "on":
+            return "must"
+        return "closed" if mode == "off" or last == end else "may"
+
+    def _last_of(self, prompt_ids: Sequence[int], begin: bytes, end: bytes) -> bytes | None:
+        """Return the last of two texts in the open turn; None if there is none."""
+        if {begin, end} <= self._marks:
+            turn = (self._unit_bytes[token] for token in self._reversed(prompt_ids, self._ends))
+            return next((unit for unit in turn if unit in (begin, end)), None)
+        # A user's text cannot contain marks, but it can contain the other texts of the dialect.
+        tokens = [*self._reversed(prompt_ids, self._ends | self._headers)]
+        written = b"".join(self._unit_bytes[token] for token in reversed(tokens))
+        written = written.rpartition(self._turn)[2] if self._turn else written
+        at_begin = written.rfind(begin)
+        at_end = written.find(end, at_begin + len(begin)) if end and at_begin >= 0 else -1
+        at_end = written.rfind(end) if end and at_begin < 0 else at_end
+        if max(at_begin, at_end) < 0:
+            return None
+        return begin if at_begin > at_end else end
+
+    def _reversed(self, prompt_ids: Sequence[int], borders: frozenset[int]) -> Iterator[int]:
+        """Yield the tokens after the last of `borders`, from the last to the first."""
+        for token in reversed(prompt_ids):
+            if token in borders:
+                return
+            yield token
+
+
 def _max_prompt_tokens(context: int, max_tokens: int) -> int:
-    """Maximum number of prompt tokens. vLLM interprets -1 differently in its versions: 0.31
-    reserves `max_tokens` for the response, 0.32 reserves one token."""
+    """Return the maximum number of prompt tokens. vLLM interprets -1 differently in its versions:
+    0.31 reserves `max_tokens` for the response, 0.32 reserves one token."""
     remaining = context - max(max_tokens, 1)
     if remaining < 1:
         raise ContextLengthExceeded(
@@ -160,7 +275,7 @@ def _max_prompt_tokens(context: int, max_tokens: int) -> int:
 
 
 def max_token_bytes(vocabulary: Vocabulary) -> int:
-    """Largest number of bytes of text that one token stands for."""
+    """Return the largest number of bytes of text that one token stands for."""
     added = (len(text.encode()) for text in vocabulary.tokenizer.get_added_vocab())
     return max(max(map(len, vocabulary.token_bytes)), *added, 1)
 
@@ -174,13 +289,13 @@ def for_vllm(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "reasoning": reasoning}
 
 
-def refuse_media_urls(prompt: ChatPrompt) -> None:
+def refuse_media_urls(prompt: wire.ChatPrompt) -> None:
     """Raise UnsupportedParameter for media that vLLM would fetch from the network or from disk.
     The gateway sends images as data URIs."""
     for at, message in enumerate(prompt.messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
-            if not isinstance(part, dict) or part.get("type") in ("text", TOOL_DEFINITIONS):
+            if not isinstance(part, dict) or part.get("type") in ("text", wire.TOOL_DEFINITIONS):
                 continue
             image = part.get("image_url") if part.get("type") == "image_url" else None
             if not isinstance(image, dict) or not str(image.get("url")).startswith("data:"):
@@ -191,19 +306,12 @@ def refuse_media_urls(prompt: ChatPrompt) -> None:
                 )
 
 
-def continues_message(prompt: Prompt) -> bool:
-    """Return whether the prompt ends inside the last message, which the response continues."""
-    return isinstance(prompt, ChatPrompt) and bool(
-        prompt.template_kwargs.get("continue_final_message")
-    )
-
-
 def rendering_error(error: Exception) -> InvalidRequest:
     """Return the error for one of vLLM's renderer."""
     text = str(error)
-    if found := LENGTHS.match(text):
-        prompt = int(found["prompt"]) if found["prompt"] else None
-        return ContextLengthExceeded.of_tokens(int(found["context"]), prompt)
+    if lengths := LENGTHS.match(text):
+        prompt = int(lengths["prompt"]) if lengths["prompt"] else None
+        return ContextLengthExceeded.of_tokens(int(lengths["context"]), prompt)
     if LENGTH_ERROR.match(text):
         return ContextLengthExceeded(text, param="messages")
     return TemplateRefused(
@@ -219,7 +327,7 @@ Messages = Sequence[dict[str, Any]]
 
 
 def images(messages: Messages) -> Iterator[tuple[str, str]]:
-    """Path and data URI of each image."""
+    """Yield the path and data URI of each image."""
     for at, message in enumerate(messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -235,14 +343,14 @@ async def image_error(
 
     vLLM loads the images of a prompt at once, and its errors do not name one. Only after an error,
     the images are decoded here one after the other, in a thread."""
-    found = [*images(messages)]
-    if not found:
+    sent_images = [*images(messages)]
+    if not sent_images:
         return None
     if (limit := TOO_MANY.search(str(error))) is not None:
         most = int(limit[1])
-        path = found[min(most, len(found) - 1)][0]
+        path = sent_images[min(most, len(sent_images) - 1)][0]
         return InvalidRequest(
-            f"The request has {len(found)} images, but this model's backend accepts at most "
+            f"The request has {len(sent_images)} images, but this model's backend accepts at most "
             f"{most}. Send fewer images.",
             param=path,
         )
@@ -252,7 +360,7 @@ async def image_error(
             "send fewer images.",
             param=TRUNCATION,
         )
-    for path, uri in found:
+    for path, uri in sent_images:
         if (problem := await asyncio.to_thread(_problem, uri)) is not None:
             return InvalidRequest(f"The image at {path!r} {problem}", param=path)
     if NOT_IN_PROMPT.match(str(error)):
@@ -278,7 +386,7 @@ def _problem(uri: str) -> str | None:
     except Image.DecompressionBombError:
         return _too_large(2 * (Image.MAX_IMAGE_PIXELS or 0))
     except Exception:  # noqa: BLE001 - see above
-        return "can't be decoded. Send a complete PNG, JPEG, GIF or WebP file."
+        return "cannot be decoded. Send a complete PNG, JPEG, GIF or WebP file."
     return None
 
 

@@ -137,9 +137,9 @@ def _as_toolgate(error: Exception) -> ToolgateError:
         return BackendUnavailable(str(error))
     if isinstance(error, EngineDeadError):
         return BackendFailed(
-            "vLLM's engine died. Retry the request after the backend has restarted."
+            "vLLM's engine died. Send the request again after the backend has restarted."
         )
-    return BackendFailed("vLLM's engine failed during this request. Retry the request.")
+    return BackendFailed("vLLM's engine failed during this request. Send the request again.")
 
 
 def _data(event: wire.StreamEvent) -> bytes:
@@ -204,8 +204,7 @@ class EventStreamResponse(StreamingResponse):
     """A stream of server-sent events, with a keep-alive comment after each `seconds` without one.
 
     One task for each stream watches for silence. A wait with a time-out for each event would need a
-    task for each event, which is most of an event's cost.
-    """
+    task for each event, which is most of an event's cost."""
 
     def __init__(self, events: AsyncGenerator[bytes, None], seconds: float) -> None:
         super().__init__(events, media_type="text/event-stream")

@@ -12,7 +12,12 @@ from vllm.exceptions import VLLMClientError
 from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, SamplingParams
 
 from toolgate_core import wire
-from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import (
+    BudgetTooSmall,
+    ContextLengthExceeded,
+    InvalidRequest,
+    UnsupportedParameter,
+)
 from toolgate_core.host_probe import optional
 from toolgate_core.text_size import check_token_ids
 
@@ -24,21 +29,26 @@ REPETITION_TOKENS = 1024
 """Number of tokens after which a call or formatted content may not go on to repeat the same text or
 items. Requests can turn this off (`repetition_guard`)."""
 
+FIT_PART = 16
+"""Part of the context below which `max_tokens` is not lowered: the conversation is too long then.
+"""
+
 
 def make_spec(
     request: wire.GenerateRequest,
-    enforcement: wire.Enforcement,
     vocabulary: Vocabulary,
     *,
     reasoning: ReasoningStart,
     budget: int,
     least_tokens: Callable[[str], int | None],
-) -> Spec:
-    """Return the constraints of the sequence, as `enforcement` of the request asks. `budget` is the
-    number of tokens allowed after the accepted ones, `least_tokens` returns that of the shortest
-    call of a grammar. Raise UnsupportedParameter for stop tokens that are marks, and for a budget
-    as `check_budget` does."""
-    sampling, accepted = request.sampling, request.accepted
+) -> Spec | None:
+    """Return the constraints of the sequence, as `enforcement` of the request asks; None without
+    it. `budget` is the number of tokens allowed after the accepted ones, `least_tokens` returns
+    that of the shortest call of a grammar. Raise UnsupportedParameter for stop tokens that are
+    marks, and for a budget as `check_budget` does."""
+    sampling, accepted, enforcement = request.sampling, request.accepted, request.enforcement
+    if enforcement is None:
+        return None
     spec = Spec(
         choice=enforcement.choice,
         keys=tuple(candidate.key for candidate in enforcement.candidates),
@@ -114,13 +124,13 @@ def sampling_params(
     hooked: bool,
 ) -> SamplingParams:
     """vLLM's parameters, based on the model's own generation_config. `hooked` selects the automaton
-    as vLLM's native grammar. Raises InvalidRequest."""
+    as vLLM's native grammar. Raise InvalidRequest."""
     check_token_ids(sampling, vocabulary.size)
     _check_allowed(sampling, spec, vocabulary)
     params = defaults | sampling.model_dump(exclude_none=True)
     if sampling.repetition_detection is not None:
-        found = sampling.repetition_detection.model_dump()
-        params["repetition_detection"] = RepetitionDetectionParams(**found)
+        detection = sampling.repetition_detection.model_dump()
+        params["repetition_detection"] = RepetitionDetectionParams(**detection)
     if sampling.logprob_token_ids is not None:
         params["logprobs"] = None  # vLLM reports either these or the requested token ids
     params |= {
@@ -150,11 +160,29 @@ def sampling_params(
     try:
         # vLLM refuses n > 1 with greedy sampling when the parameters are created, and in deep
         # copies. It can run such requests: the choices are equal, as with OpenAI.
-        made = SamplingParams(**params | {"n": 1, "skip_clone": True})
-        made.n = sampling.n
-        return made
+        result = SamplingParams(**params | {"n": 1, "skip_clone": True})
+        result.n = sampling.n
+        return result
     except (ValueError, VLLMClientError) as error:
         raise client_error(error) from error
+
+
+def budget_of(request: wire.GenerateRequest, prompt_tokens: int, config: Any) -> int:
+    """Return the maximum number of tokens after the accepted ones. `config`: vLLM's ModelConfig.
+    Raise ContextLengthExceeded."""
+    context: int = config.max_model_len
+    prompt_tokens += len(request.accepted)
+    room, asked = context - prompt_tokens, request.sampling.max_tokens
+    wanted = asked or config.get_diff_sampling_param().get("max_tokens")
+    least = min(asked or 1, context // FIT_PART) if request.fit_max_tokens else asked
+    if room < max(least or 1, 1):
+        raise ContextLengthExceeded.of_tokens(
+            context,
+            prompt_tokens,
+            asked if room >= 1 else None,
+            param="messages" if room < 1 else "max_tokens",
+        )
+    return min(room, wanted or room)
 
 
 def check_prompt_logprobs(sampling: wire.Sampling, prompt_tokens: int) -> None:
@@ -175,8 +203,7 @@ def client_error(error: Exception) -> InvalidRequest:
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
-    """Raise an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
-    token."""
+    """Raise an error if `allowed_token_ids` conflicts with the enforcement, or contains no text."""
     if sampling.allowed_token_ids is None:
         return
     if not {*sampling.allowed_token_ids} - vocabulary.special:
@@ -220,11 +247,11 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
 def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
     """Return the same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading
     space if that changes its first token."""
-    found: list[tuple[int, ...]] = []
+    words: list[tuple[int, ...]] = []
     for word in sampling.bad_words:
         alone = vocabulary.encode(word.lstrip())
         spaced = vocabulary.encode(" " + word.lstrip())
-        found.append(alone)
+        words.append(alone)
         if spaced and spaced[0] != alone[0] and len(spaced) == len(alone):
-            found.append(spaced)
-    return tuple(word for word in found if word)
+            words.append(spaced)
+    return tuple(word for word in words if word)

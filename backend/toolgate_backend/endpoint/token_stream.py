@@ -13,18 +13,8 @@ from typing import Any
 from vllm.exceptions import VLLMClientError
 from vllm.v1.engine.exceptions import EngineDeadError
 
+from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, EnforcementFailed
-from toolgate_core.wire import (
-    EndEvent,
-    PromptLogprob,
-    StartEvent,
-    StreamEvent,
-    TokenLogprob,
-    TokensEvent,
-    TopLogprob,
-    UsageEvent,
-    joined,
-)
 
 from ..adapters.engine_sequences import NO_GRAMMAR
 from ..adapters.lifetimes import engine_died
@@ -38,24 +28,24 @@ up to this time before."""
 
 
 async def batched(
-    events: AsyncGenerator[StreamEvent, None], seconds: float = SECONDS
-) -> AsyncGenerator[StreamEvent, None]:
+    events: AsyncGenerator[wire.StreamEvent, None], seconds: float = SECONDS
+) -> AsyncGenerator[wire.StreamEvent, None]:
     """Yield the same events, with the tokens of `seconds` as one event for each choice.
 
     The first tokens follow at once, so that the reader knows that the model has begun."""
-    waiting: dict[int, list[TokensEvent]] = {}
+    waiting: dict[int, list[wire.TokensEvent]] = {}
     due = 0.0
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, TokensEvent):
+            if isinstance(event, wire.TokensEvent):
                 waiting.setdefault(event.choice, []).append(event)
                 if (now := time.monotonic()) < due:
                     continue
                 due = now + seconds
-            for each in waiting.values():
-                yield joined(each)
+            for tokens in waiting.values():
+                yield wire.joined(tokens)
             waiting.clear()
-            if not isinstance(event, TokensEvent):
+            if not isinstance(event, wire.TokensEvent):
                 yield event
 
 
@@ -98,14 +88,13 @@ async def raw_events(
     outputs: AsyncIterator[Any],
     vocabulary: Vocabulary,
     *,
-    start: StartEvent,
+    start: wire.StartEvent,
     logprob_format: LogprobFormat | None = None,
     accepted: Sequence[int] = (),
     trace: Trace | None = None,
-) -> AsyncIterator[StreamEvent]:
+) -> AsyncIterator[wire.StreamEvent]:
     """Yield the events of one request. `outputs` are vLLM RequestOutputs of kind DELTA.
-    `logprob_format` is None if the request wants no logprobs. `trace`: None if it wants no
-    traces."""
+    `logprob_format` and `trace` are None if the request wants no logprobs or no traces."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
@@ -123,7 +112,7 @@ async def raw_events(
                     yield await trace.event(choice.index, ids)
                 first = completion_tokens == 0
                 completion_tokens += len(ids)
-                yield TokensEvent(
+                yield wire.TokensEvent(
                     choice=choice.index,
                     ids=ids,
                     texts=tuple(decoder.decode(token) for token in ids),
@@ -134,15 +123,15 @@ async def raw_events(
                     prompt_logprobs=of_prompt if first else None,
                 )
             if choice.finish_reason == "abort":  # its engine shuts down, as when another one died
-                raise BackendFailed("vLLM ended this request early. Retry the request.")
+                raise BackendFailed("vLLM ended this request early. Send the request again.")
             if choice.finish_reason is not None:
-                yield EndEvent(
+                yield wire.EndEvent(
                     choice=choice.index,
                     finish_reason=_finish_reason(choice.finish_reason),
                     stop_reason=choice.stop_reason,
                     text=decoder.rest(),
                 )
-    yield UsageEvent(
+    yield wire.UsageEvent(
         prompt_tokens=start.prompt_tokens,
         completion_tokens=completion_tokens,
         cached_tokens=cached_tokens,
@@ -155,7 +144,7 @@ def _finish_reason(reason: str) -> Any:
     return reason if reason in ("stop", "length", "error") else "stop"
 
 
-PromptLogprobs = tuple[dict[int, PromptLogprob] | None, ...]
+PromptLogprobs = tuple[dict[int, wire.PromptLogprob] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -170,7 +159,18 @@ class LogprobFormat:
     as_ids: bool = False
     """Write tokens as `token_id:<id>` (vLLM's `return_tokens_as_token_ids`)."""
 
-    def token_logprobs(self, ids: Sequence[int], logprobs: Any) -> tuple[TokenLogprob, ...] | None:
+    @classmethod
+    def of_request(
+        cls, request: wire.GenerateRequest, vocabulary: Vocabulary
+    ) -> LogprobFormat | None:
+        """Return None if the request wants no logprobs."""
+        if (top := request.sampling.logprobs) is None:
+            return None
+        return cls(vocabulary, top, request.sampling.logprob_token_ids, request.tokens_as_ids)
+
+    def token_logprobs(
+        self, ids: Sequence[int], logprobs: Any
+    ) -> tuple[wire.TokenLogprob, ...] | None:
         """Return the logprobs of the tokens `ids`, from vLLM's list of dicts by token id."""
         if logprobs is None:
             return None
@@ -178,24 +178,24 @@ class LogprobFormat:
             self._token(token, entries) for token, entries in zip(ids, logprobs, strict=False)
         )
 
-    def _token(self, token: int, entries: Mapping[int, Any]) -> TokenLogprob:
+    def _token(self, token: int, entries: Mapping[int, Any]) -> wire.TokenLogprob:
         """vLLM reports the sampled token and the alternatives in no particular order."""
         if self.selected_ids is not None:
-            shown = [each for each in dict.fromkeys(self.selected_ids) if each in entries]
+            ids = [each for each in dict.fromkeys(self.selected_ids) if each in entries]
         else:
-            shown = sorted(entries, key=lambda each: -entries[each].logprob)[: self.top]
+            ids = sorted(entries, key=lambda each: -entries[each].logprob)[: self.top]
         alternatives = tuple(
-            TopLogprob(**self._token_fields(each), logprob=_finite(entries[each].logprob))
-            for each in shown
+            wire.TopLogprob(**self._token_fields(each), logprob=_finite(entries[each].logprob))
+            for each in ids
         )
-        return TokenLogprob(
+        return wire.TokenLogprob(
             **self._token_fields(token), logprob=_finite(entries[token].logprob), top=alternatives
         )
 
     def _token_fields(self, token: int) -> dict[str, Any]:
         text = self.vocabulary.token_bytes[token]
-        shown = f"token_id:{token}" if self.as_ids else text.decode(errors="replace")
-        return {"token": shown, "bytes": tuple(text)}
+        written = f"token_id:{token}" if self.as_ids else text.decode(errors="replace")
+        return {"token": written, "bytes": tuple(text)}
 
 
 def prompt_logprobs(
@@ -204,7 +204,7 @@ def prompt_logprobs(
     """Convert the logprobs of a prompt, whose first token has none."""
     return tuple(
         {
-            token: PromptLogprob(
+            token: wire.PromptLogprob(
                 logprob=_finite(entry.logprob),
                 rank=entry.rank,
                 decoded_token=vocabulary.token_bytes[token].decode(errors="replace"),

@@ -57,11 +57,12 @@ class Tracer:
 
     @asynccontextmanager
     async def trace(self, spec: Spec, sources: Sequence[GrammarSource]) -> AsyncIterator[Trace]:
-        """`sources`: those of all grammars in `spec`, as the workers loaded them. Raises
+        """`sources`: those of all grammars in `spec`, as the workers loaded them. Raise
         BackendUnavailable."""
         if self._active >= MAX_TRACES:
             raise BackendUnavailable(
-                f"{MAX_TRACES} responses are already traced. Try again, or ask for no trace.",
+                f"{MAX_TRACES} responses are already traced. Send the request again, or ask for no "
+                "trace.",
                 retry_after=1,
             )
         self._active += 1
@@ -113,7 +114,7 @@ class Trace:
             spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
             grammars = spec.grammars_in(self._store)
             self._automata[choice] = Automaton(self._turns, spec, *grammars)
-        automaton, found = self._automata[choice], list[TokenTrace]()
+        automaton, traces = self._automata[choice], list[TokenTrace]()
         for token in ids:
             if automaton is None or automaton.is_terminated():
                 break
@@ -126,7 +127,7 @@ class Trace:
                 logger.warning("Toolgate: a trace ends early: %s", error)
                 self._automata[choice] = None
                 break
-            found.append(
+            traces.append(
                 TokenTrace(
                     at=at,
                     id=token,
@@ -136,7 +137,7 @@ class Trace:
                     allowed=allowed,
                 )
             )
-        return TraceEvent(choice=choice, tokens=tuple(found))
+        return TraceEvent(choice=choice, tokens=tuple(traces))
 
 
 def _kind(state: State, allowed: int, vocabulary: Vocabulary) -> TokenKind:
@@ -147,7 +148,7 @@ def _kind(state: State, allowed: int, vocabulary: Vocabulary) -> TokenKind:
 
 
 async def _loaded(store: GrammarStore, keys: Sequence[str]) -> None:
-    """Wait until the store has all grammars. Raises BackendUnavailable."""
+    """Wait until the store has all grammars. Raise BackendUnavailable."""
     deadline = time.monotonic() + LOAD_SECONDS
     while len(verdicts := store.verdicts(keys)) < len(keys):
         if time.monotonic() > deadline:

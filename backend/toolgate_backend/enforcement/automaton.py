@@ -21,8 +21,8 @@ from ..grammars.graph.node import Node
 from ..tokens.masks import BitmaskRow, Row
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
-from .token_limits import FREE, NEVER, TOKENS_BETWEEN_CHECKS, Course, TokenLimits
-from .turn_graph import Entry, Placed, TurnGraphs, TurnNode, state_of
+from .token_limits import FREE, NEVER, TOKENS_BETWEEN_CHECKS, Progress, TokenLimits
+from .turn_graph import Entry, Placement, TurnGraphs, TurnNode, state_of
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
@@ -36,7 +36,7 @@ class Automaton:
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
     ) -> None:
-        """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
+        """Raise BackendError if `spec.accepted` contains tokens that the spec does not allow."""
         self._model = turns.model
         self._spec = spec
         self._graph = turns.graph(spec, grammars, content)
@@ -44,7 +44,7 @@ class Automaton:
 
     def reset(self) -> None:
         self._node: TurnNode | Node
-        self._course: Course
+        self._progress: Progress
         self._slow_at: int
         """The length from which on the next token is accepted slowly: it leads to where a limit may
         decide."""
@@ -53,7 +53,7 @@ class Automaton:
         `next_row`."""
         self._tokens: list[int] = []
         self._trail: deque[TurnNode | Node] = deque(maxlen=ROLLBACK_WINDOW)
-        self._courses: deque[tuple[int, Course]] = deque(maxlen=ROLLBACK_WINDOW)
+        self._earlier_progress: deque[tuple[int, Progress]] = deque(maxlen=ROLLBACK_WINDOW)
         """The courses before the present one, each with the length at which it ended."""
         accepted = self._spec.accepted
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
@@ -68,14 +68,14 @@ class Automaton:
             self._set_budget(self._spec.budget)
             self._continue()
         self._trail.clear()
-        self._courses.clear()
+        self._earlier_progress.clear()
         self._exclude(frozenset(self._spec.excluded))
         self._settle()
 
     # --- tokens ---
 
     def accept(self, token: int) -> bool:
-        """Advance by a token. Returns False and changes nothing if it is not allowed."""
+        """Advance by a token. Return False and changes nothing if it is not allowed."""
         node, tokens = self._node, self._tokens
         loop = node.loop
         if loop is not None and 0 <= token < len(loop) and loop[token]:
@@ -96,8 +96,7 @@ class Automaton:
         return all(map(self.accept, tokens))
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """The prefix of `tokens` that is allowed, up to the end of the turn. The state is
-        unchanged."""
+        """Return the prefix of `tokens` that is allowed, up to the end of the turn."""
         accepted = 0
         for token in tokens:
             if self.is_terminated() or not self.accept(token):
@@ -113,10 +112,10 @@ class Automaton:
         for _ in range(count):
             self._node = self._trail.pop()
         del self._tokens[-count:]
-        course = self._course
-        while self._courses and self._courses[-1][0] >= len(self._tokens):
-            _, course = self._courses.pop()
-        self._take(course)
+        progress = self._progress
+        while self._earlier_progress and self._earlier_progress[-1][0] >= len(self._tokens):
+            _, progress = self._earlier_progress.pop()
+        self._take(progress)
         self._settle()
 
     def is_terminated(self) -> bool:
@@ -126,7 +125,7 @@ class Automaton:
     # --- masks ---
 
     def next_row(self) -> Row:
-        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        """Return the tokens allowed next. Raise NoTokenAllowed if there are none."""
         row = self.row
         if row is None:
             row = self._find_row()
@@ -139,8 +138,8 @@ class Automaton:
     def next_mask(self) -> BitmaskRow:
         """As `next_row`, by the rules."""
         state, excluded = self.state, self._excluded
-        room = self._limits.room(self._course, state, len(self._tokens))
-        mask = self._graph.turn.mask(state, room)
+        remaining = self._limits.remaining(self._progress, state, len(self._tokens))
+        mask = self._graph.turn.mask(state, remaining)
         left = mask & ~self._model.allowing(excluded)
         return left if left.any() else mask
 
@@ -148,26 +147,26 @@ class Automaton:
 
     @property
     def state(self) -> State:
-        return state_of(self._node, self._course.entry)
+        return state_of(self._node, self._progress.entry)
 
     @property
     def tokens(self) -> Sequence[int]:
         return self._tokens
 
     def last_steps(self, count: int) -> Iterator[tuple[TurnNode | Node, int]]:
-        """The last `count` tokens, each after the node where it was accepted, last first. At most
-        ROLLBACK_WINDOW."""
+        """Return the last `count` tokens, each after the node where it was accepted, last first. At
+        most ROLLBACK_WINDOW."""
         return islice(zip(reversed(self._trail), reversed(self._tokens), strict=False), count)
 
     @property
     def call_tokens(self) -> Sequence[int]:
         """The tokens of the present candidates' text."""
-        return self._tokens[self._course.began :]
+        return self._tokens[self._progress.began :]
 
     # --- the slow way ---
 
     def _accept_slowly(self, token: int) -> bool:
-        node, length, before = self._node, len(self._tokens), self._course
+        node, length, before = self._node, len(self._tokens), self._progress
         if not 0 <= token < self._model.vocabulary.size:
             return False
         if token in self._excluded:
@@ -178,51 +177,51 @@ class Automaton:
         self._trail.append(node)
         self._tokens.append(token)
         self._node = placed.node
-        limited, due = length >= before.limited, length + 1 >= before.look
-        if placed.entry is not before.entry or placed.entry is None or limited:
-            self._take(self._limits.course_at(placed.state, placed.entry, length + 1, before))
-        if due or length + 1 >= self._course.look:
+        is_limited, due = length >= before.limited_from, length + 1 >= before.check_at
+        if placed.entry is not before.entry or placed.entry is None or is_limited:
+            self._take(self._limits.progress_at(placed.state, placed.entry, length + 1, before))
+        if due or length + 1 >= self._progress.check_at:
             self._look()
-        if self._course is not before:
-            self._courses.append((length, before))
+        if self._progress is not before:
+            self._earlier_progress.append((length, before))
         self._settle()
         return True
 
     def _step(
         self, node: TurnNode | Node, entry: Entry | None, length: int, token: int
-    ) -> Placed | None:
-        """The place after a token; None if it is not allowed."""
+    ) -> Placement | None:
+        """Return the place after a token; None if it is not allowed."""
         graph = self._graph
         if isinstance(node, TurnNode):
-            room = self._limits.room(self._course, node.state, length)
-            if room is UNLIMITED:
+            remaining = self._limits.remaining(self._progress, node.state, length)
+            if remaining is UNLIMITED:
                 return graph.step(node, token)
-            state = graph.turn.step(node.state, room, token)
+            state = graph.turn.step(node.state, remaining, token)
             return None if state is None else graph.place(state)
         assert entry is not None
         after = entry.graph.step(node, token)
         if after is None or not after.finished:
-            return None if after is None else Placed(after, entry.state, entry)
-        room = self._limits.room(self._course, entry.state, length)
-        if room is UNLIMITED:
+            return None if after is None else Placement(after, entry.state, entry)
+        remaining = self._limits.remaining(self._progress, entry.state, length)
+        if remaining is UNLIMITED:
             return graph.finish(entry, node, token)
-        following = graph.turn.step(entry.at(node), room, token)
+        following = graph.turn.step(entry.at(node), remaining, token)
         return None if following is None else graph.place(following)
 
-    def _take(self, course: Course) -> None:
-        self._course = course
-        self._slow_at = min(course.limited, course.look) - 1
+    def _take(self, progress: Progress) -> None:
+        self._progress = progress
+        self._slow_at = min(progress.limited_from, progress.check_at) - 1
 
     def _settle(self) -> None:
         """Find out whether the next mask is the node's."""
-        is_limited = len(self._tokens) >= self._course.limited
+        is_limited = len(self._tokens) >= self._progress.limited_from
         self.row = None if is_limited else self._node.row
 
     def _look(self) -> None:
         """Look whether the text of the candidates repeats itself. If it does so for the first time,
         it may not go on with the same token. After that, or if no other token is allowed, it is
         cut."""
-        before, state = self._course, self.state
+        before, state = self._progress, self.state
         token = self._limits.repeated(state, self.call_tokens)
         again = before._replace(repetitions=before.repetitions + (token is not None))
         self._take(self._limits.scheduled(again, state, len(self._tokens)))
@@ -231,12 +230,12 @@ class Automaton:
         ends = bool(self._model.cut_ends)
         if (before.repetitions and ends) or (not self._exclude(frozenset({token})) and ends):
             cut = state._replace(phase=Phase.END, candidates=None, cut=True)
-            self._place(cut, again._replace(look=NEVER, limited=NEVER))
+            self._place(cut, again._replace(check_at=NEVER, limited_from=NEVER))
 
-    def _place(self, state: State, course: Course) -> None:
+    def _place(self, state: State, progress: Progress) -> None:
         placed = self._graph.place(state)
         self._node = placed.node
-        self._take(course._replace(entry=placed.entry))
+        self._take(progress._replace(entry=placed.entry))
 
     # --- the beginning ---
 
@@ -244,22 +243,22 @@ class Automaton:
         self._limits = TokenLimits(self._spec, self._graph.turn.budget, budget)
 
     def _start(self) -> None:
-        state, before = self._graph.root, Course()
-        room = self._limits.room(before, state, 0)
-        if room is not UNLIMITED:
-            state = self._graph.turn.initial_state(room)
-        self._place(state, self._limits.course_at(state, None, 0, before))
+        state, before = self._graph.root, Progress()
+        remaining = self._limits.remaining(before, state, 0)
+        if remaining is not UNLIMITED:
+            state = self._graph.turn.initial_state(remaining)
+        self._place(state, self._limits.progress_at(state, None, 0, before))
 
     def _continue(self) -> None:
         """Go on after the accepted tokens, with what they leave of the budget."""
         state, length = self.state, len(self._tokens)
-        room = self._limits.room(self._course, state, length)
-        if room is not UNLIMITED:
-            state = self._graph.turn.limited(state, self.call_tokens, room)
-        self._place(state, self._limits.scheduled(self._course, state, length))
+        remaining = self._limits.remaining(self._progress, state, length)
+        if remaining is not UNLIMITED:
+            state = self._graph.turn.limited(state, self.call_tokens, remaining)
+        self._place(state, self._limits.scheduled(self._progress, state, length))
 
     def _exclude(self, tokens: frozenset[int]) -> bool:
-        """Leave `tokens` out of the next mask. Returns False if no other token is allowed there, so
+        """Leave `tokens` out of the next mask. Return False if no other token is allowed there, so
         that the mask stays as it is."""
         excluded, length = self._excluded | tokens, len(self._tokens)
         try:
@@ -267,24 +266,26 @@ class Automaton:
                 return False
         except NoTokenAllowed:  # the next step reports it
             return False
-        self._take(self._course._replace(excluded=excluded, exclude_at=length, limited=length))
+        self._take(
+            self._progress._replace(excluded=excluded, exclude_at=length, limited_from=length)
+        )
         return True
 
     @property
     def _excluded(self) -> frozenset[int]:
         """The tokens that are left out of the next mask."""
-        course = self._course
-        return course.excluded if course.exclude_at == len(self._tokens) else frozenset()
+        progress = self._progress
+        return progress.excluded if progress.exclude_at == len(self._tokens) else frozenset()
 
     def _find_row(self) -> Row:
-        node, course = self._node, self._course
+        node, progress = self._node, self._progress
         is_limited = bool(self._excluded)
         if isinstance(node, TurnNode) and not is_limited:
-            room = self._limits.room(course, node.state, len(self._tokens))
-            is_limited = room is not UNLIMITED
+            remaining = self._limits.remaining(progress, node.state, len(self._tokens))
+            is_limited = remaining is not UNLIMITED
         if is_limited:
             return self._model.rows.row(self.next_mask())
-        return self._graph.row(node, course.entry)
+        return self._graph.row(node, progress.entry)
 
 
 class Ahead:
@@ -300,9 +301,9 @@ class Ahead:
     """The mask of the next token."""
 
     def __init__(self, automaton: Automaton) -> None:
-        """Raises NoTokenAllowed."""
+        """Raise NoTokenAllowed."""
         self._automaton = automaton
-        node, self._entry = automaton._node, automaton._course.entry
+        node, self._entry = automaton._node, automaton._progress.entry
         self.node = node
         self.row = automaton.row or automaton.next_row()
         self._length = len(automaton._tokens)
@@ -310,8 +311,8 @@ class Ahead:
         self._end = 0 if is_private else automaton._slow_at
 
     def accept(self, token: int) -> bool:
-        """Go on by a token. Returns False and changes nothing if it is not allowed, or too far.
-        Raises BackendError and NoTokenAllowed."""
+        """Go on by a token. Return False and changes nothing if it is not allowed, or too far.
+        Raise BackendError and NoTokenAllowed."""
         if self._length >= self._end:
             return False
         node = self.node
@@ -340,8 +341,8 @@ class Ahead:
     def state(self) -> State:
         return state_of(self.node, self._entry)
 
-    def _beyond(self, node: TurnNode | Node, token: int) -> Placed | None:
-        """The place after a token with which something may begin or end; None if it is too far."""
+    def _beyond(self, node: TurnNode | Node, token: int) -> Placement | None:
+        """Return the place after a token that may begin or end something; None if it is too far."""
         machine = self._automaton
         before = node.state if isinstance(node, TurnNode) else None
         is_token = 0 <= token < len(self.row.view) * 32

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..grammars.compiled_grammar import MeasuredGrammar
 from .model_data import ModelData
 from .spec import Spec
-from .state import Room
+from .state import Remaining
 
 
 class Budget:
@@ -50,46 +50,46 @@ class Budget:
         return max(wanted, self._shortest_first)
 
     def ample(self, usual_call: int) -> int:
-        """The number of remaining tokens from which on all decisions are those of an unlimited
-        budget."""
+        """Return the number of remaining tokens from which on all decisions are those of an
+        unlimited budget."""
         longest = max(usual_call, *self._first, *self._further, 0)
         return longest + self._beside_calls + ROUNDING
 
-    def fits_call(self, room: Room, tokens_before: int = 0) -> bool:
-        """Whether the shortest first call fits, with `tokens_before` tokens before it."""
-        return room.tokens is None or room.tokens >= self._shortest_first + tokens_before
+    def fits_call(self, remaining: Remaining, tokens_before: int = 0) -> bool:
+        """Return whether the shortest first call fits, with `tokens_before` tokens before it."""
+        return remaining.tokens is None or remaining.tokens >= self._shortest_first + tokens_before
 
-    def fits_call_after_content(self, room: Room) -> bool:
-        """Whether the shortest first call fits after a message of content."""
-        return self.fits_call(room, -self._tokens.before_calls)
+    def fits_call_after_content(self, remaining: Remaining) -> bool:
+        """Return whether the shortest first call fits after a message of content."""
+        return self.fits_call(remaining, -self._tokens.before_calls)
 
-    def fits_further_call(self, room: Room) -> bool:
-        """Whether another call fits after a call."""
-        return room.tokens is None or room.tokens >= self._shortest_further
+    def fits_further_call(self, remaining: Remaining) -> bool:
+        """Return whether another call fits after a call."""
+        return remaining.tokens is None or remaining.tokens >= self._shortest_further
 
-    def fits_usual_call(self, room: Room, tokens_before: int) -> bool:
-        """Whether a required call of usual length fits, with `tokens_before` tokens before it."""
-        return room.tokens is None or room.tokens >= room.usual_call + tokens_before
+    def fits_usual_call(self, remaining: Remaining, tokens_before: int) -> bool:
+        """Return whether a required call of usual length fits after `tokens_before` tokens."""
+        return remaining.tokens is None or remaining.tokens >= remaining.usual_call + tokens_before
 
-    def fits_reasoning(self, room: Room) -> bool:
-        """Whether a required call still fits after an empty reasoning that begins here."""
+    def fits_reasoning(self, remaining: Remaining) -> bool:
+        """Return whether a required call still fits after an empty reasoning that begins here."""
         before = len(self._tokens.reasoning_begin) + self._after_reasoning
-        return self.fits_usual_call(room, before)
+        return self.fits_usual_call(remaining, before)
 
-    def must_end_reasoning(self, room: Room, *, call_required: bool) -> bool:
+    def must_end_reasoning(self, remaining: Remaining, *, call_required: bool) -> bool:
         """Whether the reasoning must end now: its own budget is used up, or a required call of
         usual length needs all tokens that remain."""
-        if room.reasoning_spent:
+        if remaining.reasoning_spent:
             return True
-        return call_required and not self.fits_usual_call(room, self._after_reasoning + 1)
+        return call_required and not self.fits_usual_call(remaining, self._after_reasoning + 1)
 
-    def fitting_grammars(self, room: Room, *, first: bool) -> Sequence[MeasuredGrammar]:
-        """The candidates whose shortest call fits, the trigger of a first call not included."""
-        if room.tokens is None:
+    def fitting_grammars(self, remaining: Remaining, *, first: bool) -> Sequence[MeasuredGrammar]:
+        """Return the candidates whose shortest call fits, without the trigger of a first call."""
+        if remaining.tokens is None:
             return self.grammars
         sizes = self._first if first else self._further
         pairs = zip(self.grammars, sizes, strict=True)
-        fitting = [grammar for grammar, size in pairs if size <= room.tokens]
+        fitting = [grammar for grammar, size in pairs if size <= remaining.tokens]
         return fitting or self.grammars
 
 

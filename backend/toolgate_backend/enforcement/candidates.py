@@ -29,7 +29,7 @@ CACHED_POSITIONS = 4096
 
 
 @dataclass(frozen=True)
-class Position:
+class PrefixPosition:
     """A position at which every remaining candidate is still inside its fixed prefix."""
 
     candidates: tuple[int, ...]
@@ -56,9 +56,9 @@ class CallPrefixes:
 
 def _position(
     prefixes: Sequence[bytes], token_index: TokenIndex, written: bytes
-) -> Position | None:
-    """The position after the text `written`. None if one token could go beyond a prefix: from there
-    on, matchers are needed."""
+) -> PrefixPosition | None:
+    """Return the position after the text `written`. None if one token could go beyond a prefix:
+    from there on, matchers are needed."""
     remaining = {
         index: prefix[len(written) :]
         for index, prefix in enumerate(prefixes)
@@ -67,7 +67,7 @@ def _position(
     texts = set(remaining.values())
     if not texts or any(token_index.has_extension(text) for text in texts):
         return None
-    return Position(
+    return PrefixPosition(
         candidates=tuple(remaining),
         tokens=frozenset(token for text in texts for token in token_index.prefixes_of(text)),
         forced=commonprefix([*texts]) or b"",
@@ -104,15 +104,15 @@ class CandidateSet:
         self.tokens = graphs.shared
 
     def graph(self, number: int) -> TokenGraph:
-        """The graph of the grammar of one candidate."""
+        """Return the graph of the grammar of one candidate."""
         return self._graphs.graph_of(self.candidates[number].grammar)
 
     def mask(self, tokens: Collection[int]) -> BitmaskRow:
-        """The mask of some tokens."""
+        """Return the mask of some tokens."""
         return pack(tokens, len(self.tokens.allowed) * 32)
 
     def begun(self, written: bytes = b"") -> Candidates:
-        """The candidates of which `written` has been written."""
+        """Return the candidates of which `written` has been written."""
         return Candidates(self, written)._continued(written, range(len(self.candidates)), ())
 
 
@@ -141,7 +141,7 @@ class Candidates(NamedTuple):
     """Whether there was a token."""
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> PrefixPosition | None:
         """The position in the fixed prefixes; None beyond these."""
         return None if self.written is None else self.of.prefixes.position_after(self.written)
 
@@ -174,12 +174,12 @@ class Candidates(NamedTuple):
         return runner if runner.at == len(self.of.candidates[runner.number].head) else None
 
     def at_node(self, node: Node) -> Self:
-        """The same candidates with the only one at another position of its grammar."""
+        """Return the same candidates with the only one at another position of its grammar."""
         [runner] = self.running
         return self._replace(running=(runner._replace(node=node),))
 
     def after(self, token: int) -> Self | None:
-        """The candidates after a token; None if none of them accepts it."""
+        """Return the candidates after a token; None if none of them accepts it."""
         position = self.position
         if position is None:
             moved = (self._moved(runner, token) for runner in self.running)
@@ -193,13 +193,13 @@ class Candidates(NamedTuple):
         return after._replace(touched=True)
 
     def forced(self) -> bytes:
-        """The text that must come next in all remaining candidates."""
+        """Return the text that must come next in all remaining candidates."""
         if (position := self.position) is not None:
             return position.forced
         return commonprefix([self._forced(runner) for runner in self.running]) or b""
 
     def mask(self) -> BitmaskRow:
-        """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""
+        """Return the tokens that some candidate accepts next. Raise NoTokenAllowed if none does."""
         if (position := self.position) is not None:
             return self.of.mask(position.tokens)
         rows = [self._row(runner) for runner in self.running]
@@ -235,8 +235,8 @@ class Candidates(NamedTuple):
         return None if node is None else runner._replace(node=node)
 
     def _advanced(self, runner: Runner, text: bytes) -> Runner | None:
-        """The position after `text`, which begins inside the head. It may extend into the fixed
-        prefix of the grammar, but not beyond that."""
+        """Return the position after `text`, which begins inside the head. It may extend into the
+        fixed prefix of the grammar, but not beyond that."""
         candidate, graph = self.of.candidates[runner.number], self.of.graph(runner.number)
         rest = candidate.head[runner.at :]
         if rest.startswith(text):
@@ -250,8 +250,8 @@ class Candidates(NamedTuple):
         return None if node is None else runner._replace(at=len(candidate.head), node=node)
 
     def _continued(self, written: bytes, numbers: Iterable[int], tokens: Sequence[int]) -> Self:
-        """The candidates after `written`, of which `tokens` are the last ones. Beyond the prefixes,
-        those of `numbers` that accept the text."""
+        """Return the candidates after `written`, of which `tokens` are the last ones. Beyond the
+        prefixes, those of `numbers` that accept the text."""
         if self.of.prefixes.position_after(written) is not None:
             return self._replace(written=written)
         before = written[: len(written) - sum(len(self.of.tokens.unit_bytes[t]) for t in tokens)]

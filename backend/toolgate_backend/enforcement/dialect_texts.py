@@ -32,8 +32,8 @@ class FreeEnd:
         self._units = vocabulary.unit_bytes
 
     def ending(self, partial: bytes) -> tuple[frozenset[int], frozenset[int]]:
-        """The tokens that end the phase after `partial`, and those that would continue beyond its
-        end, which are not allowed."""
+        """Return the tokens that end the phase after `partial`, and those that would continue
+        beyond its end, which are not allowed."""
         if self.match is None:
             return frozenset({self.mark} if self.mark is not None else ()), frozenset()
         completing = self.match.containing | self.match.completing(partial)
@@ -41,17 +41,17 @@ class FreeEnd:
         return ends, completing - ends
 
     def ends(self, partial: bytes, token: int) -> bool:
-        """Whether `token` ends the phase after `partial`."""
+        """Return whether `token` ends the phase after `partial`."""
         if self.match is None:
             return token == self.mark
         return self.match.completed(partial, self._units[token]) == b""
 
     def overshoots(self, partial: bytes, token: int) -> bool:
-        """Whether `token` contains the end of the phase and more."""
+        """Return whether `token` contains the end of the phase and more."""
         return self.match is not None and bool(self.match.completed(partial, self._units[token]))
 
     def partial(self, before: bytes, token: int) -> bytes:
-        """The beginning of the text at the end of what was written; `before` is the previous
+        """Return the beginning of the text at the end of what was written; `before` is the previous
         one."""
         return self.match.partial(before + self._units[token]) if self.match else b""
 
@@ -69,7 +69,7 @@ class TextMatch:
         """Tokens that contain the whole text."""
 
     def partial(self, written: bytes) -> bytes:
-        """The longest end of `written` with which the text begins; usually empty."""
+        """Return the longest end of `written` with which the text begins; usually empty."""
         text = self.text
         at = written.find(text[:1], max(0, len(written) - len(text) + 1))
         while at >= 0 and not text.startswith(written[at:]):
@@ -77,15 +77,15 @@ class TextMatch:
         return written[at:] if at >= 0 else b""
 
     def completing(self, partial: bytes) -> frozenset[int]:
-        """The tokens that would complete the text after `partial`."""
-        found: set[int] = set()
+        """Return the tokens that would complete the text after `partial`."""
+        tokens: set[int] = set()
         for done in range(1, min(len(partial) + 1, len(self.text))):
             if partial.endswith(self.text[:done]):
-                found.update(self._index.starting_with(self.text[done:]))
-        return frozenset(found)
+                tokens.update(self._index.starting_with(self.text[done:]))
+        return frozenset(tokens)
 
     def completed(self, partial: bytes, token_units: bytes) -> bytes | None:
-        """The bytes after the text if a token with these units completes it after `partial`;
+        """Return the bytes after the text if a token with these units completes it after `partial`;
         otherwise None."""
         written = partial + token_units
         at = written.find(self.text)

@@ -27,7 +27,7 @@ FEW_TOKENS = 256
 NONE = -1
 
 
-class Planned(NamedTuple):
+class StepPlan(NamedTuple):
     """The step of a sequence with drafts, and what comes after it."""
 
     rows: Sequence[Row]
@@ -48,10 +48,9 @@ class JumpForward:
 
         The draft starts with the drafter's proposal, or else with the expected tokens. What is
         expected after it is added. Where nothing can be looked up, it is the proposal. The
-        automaton's state is unchanged.
-        """
-        found = self._drafts(Ahead(automaton), proposed, limit)
-        return found or automaton.validate_tokens(proposed[:limit])
+        automaton's state is unchanged."""
+        drafts = self._drafts(Ahead(automaton), proposed, limit)
+        return drafts or automaton.validate_tokens(proposed[:limit])
 
     def plan(
         self,
@@ -59,14 +58,13 @@ class JumpForward:
         drafts: Sequence[int],
         limit: int,
         text: RepeatedText | None = None,
-    ) -> Planned:
+    ) -> StepPlan:
         """Plan a step whose tokens are being sampled, with these drafts, and at most `limit` drafts
         of the step after it. The automaton's state is unchanged.
 
         Between them is one token that is not known: the usual or the forced one, or else the one
         that `text` expects, which is the text before the drafts. If it is another one, the drafts
-        of the next step are wrong.
-        """
+        of the next step are wrong."""
         ahead = Ahead(automaton)
         rows = [ahead.row]
         for token in drafts:
@@ -76,11 +74,11 @@ class JumpForward:
         valid = len(rows) - 1
         rows += rows[-1:] * (len(drafts) - valid)
         if not limit:
-            return Planned(rows, valid, ())
+            return StepPlan(rows, valid, ())
         proposed: Sequence[int] = ()
         if text is not None and self._expected(ahead) is None:
             proposed = text.following(drafts[:valid], limit + 1)
-        return Planned(rows, valid, self._drafts(ahead, proposed, limit + 1)[1:])
+        return StepPlan(rows, valid, self._drafts(ahead, proposed, limit + 1)[1:])
 
     def _drafts(self, ahead: Ahead, proposed: Sequence[int], limit: int) -> list[int]:
         drafts = list[int]()
@@ -97,8 +95,8 @@ class JumpForward:
         return drafts
 
     def _expected(self, ahead: Ahead) -> int | None:
-        """The token that usually follows, or else the one that begins the forced text. None inside
-        free text."""
+        """Return the token that usually follows, or else the one that begins the forced text. None
+        inside free text."""
         node = ahead.node
         if node.loop is not None or not ahead.goes_on:
             return None
@@ -109,7 +107,7 @@ class JumpForward:
         return node.forced if node.forced >= 0 else None
 
     def _forced(self, ahead: Ahead) -> int:
-        """The token with which the text begins that must come next; negative if there is none."""
+        """Return the first token of the text that must come next; negative if there is none."""
         row, state = ahead.row, ahead.state
         if row.count == 1:
             return int(unpack(row.words)[0])
@@ -137,7 +135,7 @@ class RepeatedText:
         self._prompt = len(prompt)
 
     def update(self, output: Sequence[int]) -> int:
-        """Add the tokens of the response that are not known yet. `output` is all of them. Returns
+        """Add the tokens of the response that are not known yet. `output` is all of them. Return
         the number of new ones."""
         known = len(self._text) // WIDTH - self._prompt
         self._text += array("i", output[known:]).tobytes()
@@ -147,18 +145,18 @@ class RepeatedText:
         """At most `limit` tokens that followed the end of the text with `last` added, where most of
         it occurred first; none if it did not."""
         end = self._text[-LENGTHS[-1] * WIDTH :] + array("i", last).tobytes()
-        found: int | None = None
+        latest: int | None = None
         for length in LENGTHS:
             at = self._find(end[-length * WIDTH :])
             if at is None:
                 break
-            found = at
-        if found is None:
+            latest = at
+        if latest is None:
             return []
-        return array("i", bytes(self._text[found : found + limit * WIDTH])).tolist()
+        return array("i", bytes(self._text[latest : latest + limit * WIDTH])).tolist()
 
     def _find(self, tokens: bytearray) -> int | None:
-        """Where the text goes on after its first part that has these tokens."""
+        """Return where the text goes on after its first part that has these tokens."""
         at = self._text.find(tokens)
         while at % WIDTH and at >= 0:
             at = self._text.find(tokens, at + 1)

@@ -10,7 +10,7 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import empty_grammar
-from ..grammars.graph.node_maker import Shared
+from ..grammars.graph.node_maker import GraphContext
 from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
@@ -57,7 +57,7 @@ class ModelData:
         self._all = self.allowing(range(vocabulary.size))
         self.in_grammars = self._all & ~self.allowing(refused)
         """The tokens that the grammar of a call may allow."""
-        shared = Shared(
+        shared = GraphContext(
             unit_bytes=self.unit_bytes,
             token_index=self.token_index,
             allowed=self.in_grammars,
@@ -99,18 +99,18 @@ class ModelData:
         """Calls of these tools behind the text `opening`, messages of free text of these `kinds`,
         constrained content behind `content_head`, and the text `end`, after which nothing may
         be called."""
-        found = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
-        found += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
-        found += [Candidate(content, content_head)] if content is not None else []
-        found += [Candidate(self.end_of_calls, end)] if end else []
-        return self._candidate_set(found)
+        candidates = [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
+        candidates += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
+        candidates += [Candidate(content, content_head)] if content is not None else []
+        candidates += [Candidate(self.end_of_calls, end)] if end else []
+        return self._candidate_set(candidates)
 
     def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
         return self.candidates(self.form.begin, grammars, call_id)
 
     def message_kind(self, candidates: Candidates) -> str | None:
-        """The kind of the only message that remains: `reasoning`, `content`, `preamble`, `format`
-        or `call`; None if there are several."""
+        """Return the kind of the only message that remains: `reasoning`, `content`, `preamble`,
+        `format` or `call`; None if there are several."""
         names = {grammar.name for grammar in candidates.grammars}
         if names == {grammar_key.CONTENT}:
             return "format"
@@ -127,13 +127,13 @@ class ModelData:
         return units(opening + self.form.head(name, call_id), self.form.marks)
 
     def _candidate_set(self, candidates: Sequence[Candidate]) -> CandidateSet:
-        """One for equal candidates, so that states with them are equal."""
+        """Return one for equal candidates, so that states with them are equal."""
         key = tuple(candidates)
         known = self._candidate_sets.get(key)
         if known is None:
             prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
-            made = CandidateSet(key, prefixes, self.graphs)
-            known = self._candidate_sets.setdefault(key, made)
+            new = CandidateSet(key, prefixes, self.graphs)
+            known = self._candidate_sets.setdefault(key, new)
         return known
 
     def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:
@@ -152,7 +152,7 @@ class ModelData:
     # --- masks ---
 
     def allowing(self, tokens: Iterable[int]) -> BitmaskRow:
-        """The mask of these tokens."""
+        """Return the mask of these tokens."""
         return masks.pack(tokens, self.vocabulary.size)
 
     def _plain_tokens(self) -> bytes:
@@ -168,7 +168,7 @@ class ModelData:
     def free_text_mask(
         self, allowed: frozenset[int], partial_mark: bytes, banned: Set[int] = frozenset()
     ) -> BitmaskRow:
-        """All text except `banned`, and of the special tokens only `allowed`."""
+        """Return all text except `banned`, and of the special tokens only `allowed`."""
         shared = self._free_text(allowed)
         spelled = self.texts.spelled_mark
         completing = spelled.completing(partial_mark) if spelled and partial_mark else frozenset()
@@ -177,13 +177,13 @@ class ModelData:
         return shared & ~self.allowing(completing | banned)
 
     def _create_free_text_mask(self, allowed: frozenset[int]) -> BitmaskRow:
-        """All text, and of the special tokens only `allowed`."""
+        """Return all text, and of the special tokens only `allowed`."""
         spelled = self.texts.spelled_mark
         containing = spelled.containing if spelled else frozenset()
         return self._all & ~self.allowing((self.special | containing) - allowed)
 
     def completes_mark(self, partial_mark: bytes, token: int) -> bool:
-        """Whether an ordinary token would complete a spelled mark after `partial_mark`."""
+        """Return whether an ordinary token would complete a spelled mark after `partial_mark`."""
         spelled = self.texts.spelled_mark
         if spelled is None:
             return False
@@ -192,6 +192,6 @@ class ModelData:
         return bool(partial_mark) and token in spelled.completing(partial_mark)
 
     def partial(self, match: TextMatch | None, before: bytes, token: int) -> bytes:
-        """The beginning of the text of `match` at the end of what was written; `before` is the
-        previous one."""
+        """Return the beginning of the text of `match` at the end of what was written; `before` is
+        the previous one."""
         return match.partial(before + self.unit_bytes[token]) if match else b""

@@ -65,7 +65,7 @@ class Spec:
     def grammars_in(
         self, store: GrammarStore
     ) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
-        """Those of the tools, and that of the content. Raises GrammarNotLoaded."""
+        """Return those of the tools, and that of the content. Raise GrammarNotLoaded."""
         content = None if self.content is None else store.get(self.content)
         return [store.get(key) for key in self.keys], content
 
@@ -98,8 +98,8 @@ class CallIdentifiers:
         self._ids = dialect.calls.ids if dialect.calls else None
 
     def call_id(self, spec: Spec, index: int) -> str:
-        """The id of call number `index` of the turn, from 0. Empty if calls have no ids. It is the
-        same each time, so that a request can be continued by another backend."""
+        """Return the id of call number `index` of the turn, from 0. Empty if calls have no ids. It
+        is the same each time, so that a request can be continued by another backend."""
         if self._ids is None:
             return ""
         index += spec.choice_number * CHOICE_STEP

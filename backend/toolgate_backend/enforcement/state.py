@@ -1,7 +1,7 @@
 """The state of a turn: an immutable value, which equal sequences share.
 
 It does not contain what differs between sequences in the same position: lengths, counts, and what
-remains of budgets, which is the `Room`.
+remains of budgets, which is the `Remaining`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class State(NamedTuple):
     ended: bool = False
 
 
-class Room(NamedTuple):
+class Remaining(NamedTuple):
     """What a sequence's limits on tokens leave at one point of its response."""
 
     tokens: int | None = None
@@ -63,9 +63,9 @@ class Room(NamedTuple):
     """Whether the response is shorter than it has to be (`min_tokens`)."""
 
     def less(self, tokens: int) -> Self:
-        """The room after further tokens."""
+        """Return what remains after further tokens."""
         return self if self.tokens is None else self._replace(tokens=self.tokens - tokens)
 
 
-UNLIMITED = Room()
+UNLIMITED = Remaining()
 """Equal for all sequences: what follows from it can be shared."""

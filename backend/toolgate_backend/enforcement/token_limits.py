@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .budget import Budget
 from .spec import Spec
-from .state import UNLIMITED, Phase, Room, State
+from .state import UNLIMITED, Phase, Remaining, State
 from .turn_graph import Entry
 
 NEVER = 2**62
@@ -17,8 +17,8 @@ LEAST_REPEATS = 8
 
 
 def repeats(tokens: Sequence[int], length: int) -> int:
-    """The number of tokens that are repeated, if the last `length` tokens are one sequence of
-    tokens that is repeated at least `LEAST_REPEATS` times; 0 if they are not.
+    """Return the number of tokens that are repeated, if the last `length` tokens are one sequence
+    of tokens that is repeated at least `LEAST_REPEATS` times; 0 if they are not.
 
     A model that has lost its way may repeat the same text in a string, or the same items in an
     array, up to the token limit. Only exact repetition of tokens counts, and much more of it than
@@ -31,7 +31,7 @@ def repeats(tokens: Sequence[int], length: int) -> int:
     return next(found, 0)
 
 
-class Course(NamedTuple):
+class Progress(NamedTuple):
     """What a sequence knows beside its node. It changes where something begins or ends."""
 
     entry: Entry | None = None
@@ -47,14 +47,14 @@ class Course(NamedTuple):
     excluded: frozenset[int] = frozenset()
     """Tokens that must not come at the length `exclude_at`, unless no other one is allowed."""
     exclude_at: int = NEVER
-    look: int = NEVER
-    """The length at which to look whether the text repeats itself."""
-    limited: int = NEVER
+    check_at: int = NEVER
+    """The length at which to check whether the text repeats itself."""
+    limited_from: int = NEVER
     """The length from which on limits on tokens may decide, so that edges and masks of the node do
     not hold."""
 
     def reasoning_at(self, length: int) -> int:
-        """The number of reasoning tokens at this length of the sequence."""
+        """Return the number of reasoning tokens at this length of the sequence."""
         return self.reasoning + (0 if self.thinking is None else length - self.thinking)
 
 
@@ -77,22 +77,23 @@ class TokenLimits:
             self._ample_until = budget - calls.ample(self._usual_call)
         self._repetition = spec.repetition_tokens
 
-    def room(self, course: Course, state: State, length: int) -> Room:
+    def remaining(self, progress: Progress, state: State, length: int) -> Remaining:
         """What is left after `length` tokens; UNLIMITED where the limits decide nothing."""
-        room = UNLIMITED
+        remaining = UNLIMITED
         if length > self._ample_until:
             assert self._budget is not None
-            room = Room(self._budget - length, self._usual_call)
+            remaining = Remaining(self._budget - length, self._usual_call)
         if length < self._min_tokens:
-            room = room._replace(early=True)
+            remaining = remaining._replace(early=True)
         most = self._reasoning
-        if most is not None and _is_thinking(state) and course.reasoning_at(length) >= most:
-            room = room._replace(reasoning_spent=True)
-        return room
+        if most is not None and _is_thinking(state) and progress.reasoning_at(length) >= most:
+            remaining = remaining._replace(reasoning_spent=True)
+        return remaining
 
-    def course_at(self, state: State, entry: Entry | None, length: int, before: Course) -> Course:
-        """The course of a sequence of this length, whose last token led to `state`. `before` is the
-        one before that token."""
+    def progress_at(
+        self, state: State, entry: Entry | None, length: int, before: Progress
+    ) -> Progress:
+        """Return the progress after a token that led to `state` and to this length."""
         began, repetitions = before.began, before.repetitions
         if state.candidates is not None and not state.candidates.touched:
             began, repetitions = length, 0
@@ -101,26 +102,26 @@ class TokenLimits:
             reasoning, thinking = before.reasoning_at(length - 1), None
         elif thinking is None and _is_thinking(state):
             thinking = length
-        course = Course(entry, began, reasoning, thinking, repetitions)
-        return self.scheduled(course, state, length)
+        progress = Progress(entry, began, reasoning, thinking, repetitions)
+        return self.scheduled(progress, state, length)
 
-    def scheduled(self, course: Course, state: State, length: int) -> Course:
-        """The course, with the lengths at which something has to be decided."""
-        look = limited = NEVER
+    def scheduled(self, progress: Progress, state: State, length: int) -> Progress:
+        """Return the progress, with the lengths at which something has to be decided."""
+        check_at = limited_from = NEVER
         if not state.forced:
             if self._repetition and state.phase in (Phase.TOOL_CALL, Phase.FORMAT):
-                least = max(length + 1 - course.began, self._repetition)
+                least = max(length + 1 - progress.began, self._repetition)
                 checks = -(-least // TOKENS_BETWEEN_CHECKS)
-                look = course.began + checks * TOKENS_BETWEEN_CHECKS
+                check_at = progress.began + checks * TOKENS_BETWEEN_CHECKS
             if state.phase in FREE:
-                limited = self._limited_from(course, length)
-        if length <= course.exclude_at < NEVER:
-            limited = min(limited, course.exclude_at)
-        return course._replace(look=look, limited=limited)
+                limited_from = self._limited_from(progress, length)
+        if length <= progress.exclude_at < NEVER:
+            limited_from = min(limited_from, progress.exclude_at)
+        return progress._replace(check_at=check_at, limited_from=limited_from)
 
     def repeated(self, state: State, tokens: Sequence[int]) -> int | None:
-        """The token with which a text goes on to repeat itself; None if it does not. `tokens` are
-        those of the state's candidates."""
+        """Return the token with which a text goes on to repeat itself; None if it does not.
+        `tokens` are those of the state's candidates."""
         candidates = state.candidates
         if state.forced or candidates is None or candidates.finished or candidates.in_prefix:
             return None
@@ -129,14 +130,14 @@ class TokenLimits:
         repeated = repeats(tokens, self._repetition)
         return tokens[-repeated] if repeated else None
 
-    def _limited_from(self, course: Course, length: int) -> int:
-        """The length, at least `length`, from which on a free phase may not be the one without
-        limits."""
+    def _limited_from(self, progress: Progress, length: int) -> int:
+        """Return the length, at least `length`, from which on a free phase may not be the one
+        without limits."""
         if length < self._min_tokens:
             return length
         decides = self._ample_until + 1
-        if course.thinking is not None and self._reasoning is not None:
-            decides = min(decides, course.thinking + self._reasoning - course.reasoning)
+        if progress.thinking is not None and self._reasoning is not None:
+            decides = min(decides, progress.thinking + self._reasoning - progress.reasoning)
         return decides
 
 

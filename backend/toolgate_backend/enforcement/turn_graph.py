@@ -39,7 +39,7 @@ class TurnNode:
         self.state = state
         self.next: dict[int, TurnNode] = {}
         """The nodes after tokens that change nothing but the node."""
-        self.crossings: dict[int, Placed] = {}
+        self.crossings: dict[int, Placement] = {}
         """The places after tokens with which something begins or ends."""
         self.loop: bytes | None = None
         """Inside free text: not zero for the tokens after which the node is the same."""
@@ -62,24 +62,24 @@ class Entry:
         self.state = state
         """The state at the beginning of the grammar's text."""
         self.graph = graph
-        self.finish: Placed | None = None
+        self.finish: Placement | None = None
         """The place after the grammar's text."""
 
     def at(self, node: Node) -> State:
-        """The state at a position in the grammar."""
+        """Return the state at a position in the grammar."""
         assert self.state.candidates is not None
         return self.state._replace(candidates=self.state.candidates.at_node(node))
 
 
 def state_of(node: TurnNode | Node, entry: Entry | None) -> State:
-    """The state at a node. `entry`: that of a grammar's node."""
+    """Return the state at a node. `entry`: that of a grammar's node."""
     if isinstance(node, TurnNode):
         return node.state
     assert entry is not None
     return entry.at(node)
 
 
-class Placed(NamedTuple):
+class Placement(NamedTuple):
     """Where a state is in the graph."""
 
     node: TurnNode | Node
@@ -115,35 +115,35 @@ class TurnGraph:
         for node in getattr(self, "_nodes", {}).values():
             node.cut()
 
-    def place(self, state: State) -> Placed:
+    def place(self, state: State) -> Placement:
         only = _inside_grammar(state)
-        return Placed(self._node(state), state) if only is None else self._inside(state, only)
+        return Placement(self._node(state), state) if only is None else self._inside(state, only)
 
-    def step(self, node: TurnNode, token: int) -> Placed | None:
-        """The place after a token if nothing limits the tokens; None if it is not allowed."""
-        found = node.crossings.get(token)
+    def step(self, node: TurnNode, token: int) -> Placement | None:
+        """Return the place after a token without limits on tokens; None if it is not allowed."""
+        placement = node.crossings.get(token)
         is_plain = node.loop is not None and node.loop[token]
-        if found is None and (known := node if is_plain else node.next.get(token)) is not None:
-            return Placed(known, known.state)
-        if found is None:
+        if placement is None and (known := node if is_plain else node.next.get(token)) is not None:
+            return Placement(known, known.state)
+        if placement is None:
             state = self.turn.step(node.state, UNLIMITED, token)
             if state is None:
                 return None
-            found = self.place(state)
+            placement = self.place(state)
             if self._is_shared(state):
-                _connect(node, token, state, found)
-        return found
+                _connect(node, token, state, placement)
+        return placement
 
-    def finish(self, entry: Entry, node: Node, token: int) -> Placed | None:
-        """The place after the last token of a grammar if nothing limits the tokens. `node` is the
-        one before it."""
+    def finish(self, entry: Entry, node: Node, token: int) -> Placement | None:
+        """Return the place after the last token of a grammar if nothing limits the tokens. `node`
+        is the one before it."""
         if entry.finish is None:
             state = self.turn.step(entry.at(node), UNLIMITED, token)
             entry.finish = None if state is None else self.place(state)
         return entry.finish
 
     def row(self, node: TurnNode | Node, entry: Entry | None) -> Row:
-        """The mask if nothing limits the tokens. `entry`: that of a grammar's node."""
+        """Return the mask if nothing limits the tokens. `entry`: that of a grammar's node."""
         if isinstance(node, Node):
             assert entry is not None
             return entry.graph.row(node)
@@ -187,7 +187,7 @@ class TurnGraph:
         if self.turn.step(state, UNLIMITED, self._sample) == state:
             node.loop = self._plain
 
-    def _inside(self, state: State, only: Runner) -> Placed:
+    def _inside(self, state: State, only: Runner) -> Placement:
         candidates = state.candidates
         assert candidates is not None
         graph = candidates.of.graph(only.number)
@@ -195,10 +195,10 @@ class TurnGraph:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries.setdefault(key, Entry(key, graph))
-        return Placed(only.node, state, entry)
+        return Placement(only.node, state, entry)
 
     def _is_shared(self, state: State) -> bool:
-        """Whether other sequences come to this state: not if its history is its own."""
+        """Return whether other sequences come to this state: not if its history is its own."""
         if self._has_history and state.phase in (Phase.THINKING, Phase.CONTENT):
             return False
         candidates = state.candidates
@@ -206,14 +206,14 @@ class TurnGraph:
 
 
 def crosses(before: State, after: State) -> bool:
-    """Whether something begins or ends between two states."""
+    """Return whether something begins or ends between two states."""
     if before.phase is not after.phase or bool(before.forced) != bool(after.forced):
         return True
     begins = after.candidates is not None and not after.candidates.touched
     return before.ended != after.ended or begins
 
 
-def _connect(node: TurnNode, token: int, state: State, placed: Placed) -> None:
+def _connect(node: TurnNode, token: int, state: State, placed: Placement) -> None:
     if isinstance(placed.node, TurnNode) and not crosses(node.state, state):
         node.next[token] = placed.node
     else:
@@ -221,8 +221,8 @@ def _connect(node: TurnNode, token: int, state: State, placed: Placed) -> None:
 
 
 def _inside_grammar(state: State) -> Runner | None:
-    """The position in the grammar whose graph decides alone. Where constrained content may end and
-    may also go on, the state decides."""
+    """Return the position in the grammar whose graph decides alone. Where constrained content may
+    end and may also go on, the state decides."""
     candidates = state.candidates
     if candidates is None or state.forced or state.ended:
         return None
@@ -236,8 +236,8 @@ def _inside_grammar(state: State) -> Runner | None:
 
 
 def _plain(model: ModelData, spec: Spec) -> tuple[bytes, int | None]:
-    """The tokens of free text that begin and end nothing in this turn, by token, and one of them;
-    None if there is none."""
+    """Return the tokens of free text that begin and end nothing in this turn, by token, and one of
+    them; None if there is none."""
     plain = bytearray(model.plain)
     for token in (*spec.stop_ids, *(word[-1] for word in spec.bad_words)):
         if 0 <= token < len(plain):
@@ -282,31 +282,31 @@ class TurnGraphs:
     def has(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> bool:
-        """Whether `graph` would find the graph."""
+        """Return whether `graph` would find the graph."""
         is_new = self.model.graphs.memory.generation != self._generation
         return not is_new and self._key(spec, grammars, content) in self._graphs
 
     def graph(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> TurnGraph:
-        """The graph that the sequences of equal requests share."""
+        """Return the graph that the sequences of equal requests share."""
         key = self._key(spec, grammars, content)
         generation = self.model.graphs.memory.generation
         with self._lock:
             if generation != self._generation:
                 self._graphs.clear()
                 self._generation = generation
-            found = self._graphs.get(key)
-            if found is not None:
+            cached = self._graphs.get(key)
+            if cached is not None:
                 self._graphs.move_to_end(key)
-                return found
-        made = TurnGraph(self.model, spec, grammars, content)
+                return cached
+        graph = TurnGraph(self.model, spec, grammars, content)
         with self._lock:
-            self._graphs[key] = made
+            self._graphs[key] = graph
             while len(self._graphs) > MAX_TURNS:
                 _, dropped = self._graphs.popitem(last=False)
                 self.model.graphs.memory.add(-dropped.bytes)
-        return made
+        return graph
 
     def _key(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
@@ -322,7 +322,7 @@ class TurnGraphs:
 
 
 def _constraints(model: ModelData, spec: Spec) -> tuple[object, ...]:
-    """What distinguishes turns with the same grammars."""
+    """Return what distinguishes turns with the same grammars."""
     ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if model.form.has_ids else ()
     return (
         spec.choice,

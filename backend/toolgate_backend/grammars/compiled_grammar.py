@@ -128,9 +128,9 @@ class ValueLimits:
 
 
 def limits_of(parameters: dict[str, Any]) -> ValueLimits | None:
-    """The limits of a grammar of JSON values; None for one of text. `parameters` is the schema
-    before it was rewritten for an engine, which removes the bounds that the engine can't enforce.
-    """
+    """Return the limits of a grammar of JSON values; None for one of text. `parameters` is the
+    schema before it was rewritten for an engine, which removes the bounds that the engine cannot
+    enforce."""
     if TEXT in parameters or grammar_of(parameters) is not None:
         return None
     integer, fraction = _digits(value for _, value in values(parameters))
@@ -138,7 +138,8 @@ def limits_of(parameters: dict[str, Any]) -> ValueLimits | None:
 
 
 def _digits(found: Iterable[Any]) -> tuple[int, int]:
-    """The most digits before and after the decimal point, and one more for numbers beside these."""
+    """Return the most digits before and after the decimal point, and one more for numbers beside
+    these."""
     integer = fraction = 0
     for value in found:
         if isinstance(value, int):

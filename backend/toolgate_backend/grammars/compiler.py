@@ -237,7 +237,7 @@ class Compiler:
     def load(
         self, key: str, packed: str, parameters: str, known: GrammarVerdict | None = None
     ) -> CompileResult:
-        """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
+        """Load a grammar from a blob. The verdict equals that of a compile. Raise BlobRejected."""
         schema = json.loads(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")

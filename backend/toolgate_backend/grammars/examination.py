@@ -73,9 +73,9 @@ def _measured(
     compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar
 ) -> GrammarVerdict:
     try:
-        given = json.loads(verdict.rewritten or job.parameters)
+        schema = json.loads(verdict.rewritten or job.parameters)
         measured = {
-            "least_tokens": compiler.least_tokens.of(job.name, given),
+            "least_tokens": compiler.least_tokens.of(job.name, schema),
             "extra_tokens": extra_tokens(json.loads(job.parameters)),
         }
     except MemoryError:
@@ -92,7 +92,7 @@ def _measured(
 def _with_blob(
     compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar
 ) -> GrammarVerdict:
-    """The verdict with the cost of loading the blob, and with the blob if loading is much
+    """Return the verdict with the cost of loading the blob, and with the blob if loading is much
     cheaper."""
     try:
         packed = compiler.pack(job.key, grammar)
@@ -121,10 +121,10 @@ def setup_of(vocabulary: Vocabulary) -> bytes:
 
 
 def compiler_of(setup: bytes, *, cache_bytes: int) -> Compiler:
-    made = json.loads(setup)
-    info = xgrammar.TokenizerInfo.deserialize_json(made["tokenizer_info"])
+    parts = json.loads(setup)
+    info = xgrammar.TokenizerInfo.deserialize_json(parts["tokenizer_info"])
     return Compiler(
-        CallForm(DIALECTS[made["dialect"]], made["marks"]),
+        CallForm(DIALECTS[parts["dialect"]], parts["marks"]),
         XGrammarEngine(info, cache_bytes=cache_bytes),
-        LLGuidanceEngine(make_tokenizer(made["tokenizer"], size=made["size"], end=made["end"])),
+        LLGuidanceEngine(make_tokenizer(parts["tokenizer"], size=parts["size"], end=parts["end"])),
     )

@@ -19,36 +19,16 @@ import jsonschema_rs
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import INPUT, grammar_of
-from toolgate_core.dialects.dialect import GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, Json, NestedTags, Pythonic
 from toolgate_core.schema.closed_objects import close_objects
-from toolgate_core.schema.regular.parts import (
-    Alternatives,
-    Characters,
-    Group,
-    Part,
-    Repeated,
-    Unsupported,
-    has,
-)
-from toolgate_core.schema.regular.parts import Sequence as InOrder
+from toolgate_core.schema.regular import parts
 from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.types import type_of
 
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm
 from ..tokens.units import TokenIndex, units
-from .codecs.nodes import (
-    Array,
-    Node,
-    Number,
-    Object,
-    Reference,
-    Structure,
-    Text,
-    Union,
-    Values,
-    structure_of,
-)
+from .codecs import nodes
 from .codecs.rules import near_bounds
 from .codecs.typed_values import python_literal
 
@@ -97,25 +77,25 @@ def short_match(pattern: str, liked: str) -> str:
     """Return a short text that a pattern matches, without regard to what it asserts."""
     try:
         return _short_match(parse(pattern), liked + LIKED)
-    except Unsupported:
+    except parts.Unsupported:
         return ""
 
 
-def _short_match(part: Part, liked: str) -> str:
+def _short_match(part: parts.Part, liked: str) -> str:
     match part:
-        case Characters(ranges, properties):
+        case parts.Characters(ranges, properties):
             if properties:  # most have letters, and a wrong guess costs a token or two
                 return liked[0]
             if not ranges:
-                raise Unsupported("no character")
-            return next((each for each in liked if has(ranges, ord(each))), chr(ranges[0][0]))
-        case Group(one):
+                raise parts.Unsupported("no character")
+            return next((each for each in liked if parts.has(ranges, ord(each))), chr(ranges[0][0]))
+        case parts.Group(one):
             return _short_match(one, liked)
-        case InOrder(parts):
-            return "".join(_short_match(each, liked) for each in parts)[:MAX_LENGTH]
-        case Alternatives(options):
+        case parts.Sequence(inner):
+            return "".join(_short_match(each, liked) for each in inner)[:MAX_LENGTH]
+        case parts.Alternatives(options):
             return min((_short_match(each, liked) for each in options), key=len)
-        case Repeated(one, least):
+        case parts.Repetition(one, least):
             return _short_match(one, liked) * min(least, MAX_LENGTH) if least else ""
     return ""
 
@@ -145,7 +125,7 @@ class _Walk:
     """A short value of a structure. Those of definitions are looked for again until none becomes
     shorter by another one."""
 
-    def __init__(self, structure: Structure, cost: Callable[[str], int], word: str) -> None:
+    def __init__(self, structure: nodes.Structure, cost: Callable[[str], int], word: str) -> None:
         self._cost, self._word = cost, word
         self._scalars: dict[int, _Short | None] = {}
         """By identity of the node."""
@@ -153,31 +133,31 @@ class _Walk:
         self._definitions, self._visited = structure.definitions, set[str]()
         while sum(map(self._shortens, self._definitions)):
             pass
-        self.found = self._of(structure.root)
+        self.least = self._of(structure.root)
 
     def _shortens(self, name: str) -> bool:
         self._visited.add(name)
-        found, known = self._of(self._definitions[name]), self._defined.get(name)
-        if found is None or (known is not None and known.tokens <= found.tokens):
+        shortest, known = self._of(self._definitions[name]), self._defined.get(name)
+        if shortest is None or (known is not None and known.tokens <= shortest.tokens):
             return False
-        self._defined[name] = found
+        self._defined[name] = shortest
         return True
 
-    def _of(self, node: Node) -> _Short | None:
+    def _of(self, node: nodes.Node) -> _Short | None:
         match node:
-            case Reference(name):
+            case nodes.Reference(name):
                 if name not in self._visited:
                     self._shortens(name)
                 return self._defined.get(name)
-            case Union(options):
-                found = filter(None, map(self._of, options))
+            case nodes.Union(options):
+                shorts = filter(None, map(self._of, options))
                 return _least(
                     each if each.length > MAX_UNION_LENGTH else self._short(each.value)
-                    for each in found
+                    for each in shorts
                 )
-            case Object():
+            case nodes.Object():
                 return self._object(node)
-            case Array(first, further, least):
+            case nodes.Array(first, further, least):
                 if least > MAX_LENGTH:
                     return None
                 begin = [*map(self._of, first[:least])]
@@ -190,7 +170,7 @@ class _Walk:
         text = json.dumps(value)
         return _Short(self._cost(text), len(text), value)
 
-    def _object(self, node: Object) -> _Short | None:
+    def _object(self, node: nodes.Object) -> _Short | None:
         values = {each.name: self._of(each.value) for each in node.members if each.required}
         missing = min(node.least, MAX_LENGTH) - len(values)
         if missing > 0:
@@ -201,29 +181,29 @@ class _Walk:
             values |= dict(sorted(known, key=lambda each: each[1].tokens)[:missing])
         return _together(
             [*values.values(), *map(self._short, values)],
-            lambda found: dict(zip(values, found, strict=False)),
+            lambda texts: dict(zip(values, texts, strict=False)),
         )
 
 
-def _least(found: Iterable[_Short]) -> _Short | None:
-    return min(found, key=lambda each: each.tokens, default=None)
+def _least(shorts: Iterable[_Short]) -> _Short | None:
+    return min(shorts, key=lambda each: each.tokens, default=None)
 
 
-def _together(parts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
-    """The container that `make` makes of values; None if one is not known, or it is too long."""
-    known = [each for each in parts if each is not None]
+def _together(shorts: list[_Short | None], make: Callable[[list[Any]], Any]) -> _Short | None:
+    """Return what `make` makes of the values; None if one is not known, or it is too long."""
+    known = [each for each in shorts if each is not None]
     length = sum(each.length for each in known)
-    if len(known) < len(parts) or length > MAX_LENGTH:
+    if len(known) < len(shorts) or length > MAX_LENGTH:
         return None
     tokens = 1 + sum(each.tokens for each in known)
     return _Short(tokens, length + 2, make([each.value for each in known]))
 
 
-def _values_of(node: Text | Number | Values, word: str) -> list[Any]:
+def _values_of(node: nodes.Text | nodes.Number | nodes.Values, word: str) -> list[Any]:
     """Return values of which the shortest may be that of the node."""
-    if isinstance(node, Values):
+    if isinstance(node, nodes.Values):
         return sorted(node.values, key=lambda each: len(json.dumps(each)))[:MAX_LISTED]
-    is_text = isinstance(node, Text)
+    is_text = isinstance(node, nodes.Text)
     schema = {"type": "string", **node.schema} if is_text else node.schema
     tried = [*(texts_of(schema, word) if is_text else numbers_of(schema))]
     valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
@@ -248,10 +228,11 @@ class LeastTokens:
             text = short_match(grammar.definition, "") if grammar.syntax == "regex" else ""
             return self._count(name, {INPUT: text})
         try:
-            found = _Walk(structure_of(close_objects(schema)), self._cost, self._word).found
+            structure = nodes.structure_of(close_objects(schema))
+            short = _Walk(structure, self._cost, self._word).least
         except (GrammarRefused, RecursionError):
             return None
-        return None if found is None else self._count(name, found.value)
+        return None if short is None else self._count(name, short.value)
 
     def _count(self, name: str, value: dict[str, Any]) -> int:
         before, after = self._form.grammar_texts(name)
@@ -269,8 +250,8 @@ class LeastTokens:
 
     def _fewest(self, encoded: str) -> int:
         text = units(encoded, self._form.marks)
-        found = self._index.fewest(text)
-        return len(text if found is None else found)
+        tokens = self._index.fewest(text)
+        return len(text if tokens is None else tokens)
 
     def _cost_of(self, value: str) -> int:
         """Return the number of tokens by which an argument with a value, given as JSON, is longer
@@ -289,7 +270,7 @@ class LeastTokens:
         """Yield the texts of some arguments, in the encoding of marks."""
         encode = self._form.marks.encode
         match self._form.codec:
-            case Tagged() as codec:
+            case FlatTags() as codec:
                 yield "".join(_tagged(codec, *each, encode) for each in value.items())
             case NestedTags(namespace, item):
                 yield "".join(_nested(encode(namespace), item, *each) for each in value.items())
@@ -312,7 +293,7 @@ def _moved(order: Sequence[str], name: str, *, to_front: bool) -> list[str]:
     return [name, *others] if to_front else [*others, name]
 
 
-def _json(value: Any, codec: Json | Tagged = Json()) -> str:  # noqa: B008 - frozen
+def _json(value: Any, codec: Json | FlatTags = Json()) -> str:  # noqa: B008 - frozen
     separators = (codec.item_separator, codec.key_separator)
     return _plain(json.dumps(value, ensure_ascii=False, separators=separators))
 
@@ -322,7 +303,7 @@ def _plain(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _tagged(codec: Tagged, name: str, value: Any, encode: Any) -> str:
+def _tagged(codec: FlatTags, name: str, value: Any, encode: Any) -> str:
     for char, written in codec.escapes:
         name = name.replace(char, written)
     middle = codec.middle.replace("{type}", dict(codec.types).get(type_of(value), ""))

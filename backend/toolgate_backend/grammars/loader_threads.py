@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 
 from .compiler import NICENESS
 
@@ -39,7 +39,7 @@ class _Running:
     cpu_started: float
     started: float
 
-    def exceeds(self, limits: Limits) -> bool:
+    def exceeds(self, limits: JobLimits) -> bool:
         if time.monotonic() - self.started > limits.wall_seconds:
             return True
         return time.clock_gettime(self.clock) - self.cpu_started > limits.cpu_seconds
@@ -48,7 +48,7 @@ class _Running:
 class LoaderThreads:
     """Runs jobs in their order on `count` threads. Only the limits on time apply."""
 
-    def __init__(self, count: int, limits: Limits) -> None:
+    def __init__(self, count: int, limits: JobLimits) -> None:
         self._limits = limits
         self._jobs: SimpleQueue[tuple[str | None, Callable[[], None]]] = SimpleQueue()
         self._running: dict[threading.Thread, _Running] = {}
@@ -60,7 +60,7 @@ class LoaderThreads:
         self._jobs.put((key, job))
 
     def abandon_overdue(self) -> list[str]:
-        """Abandon the jobs that exceed their limits, and replace their threads. Returns the keys of
+        """Abandon the jobs that exceed their limits, and replace their threads. Return the keys of
         the jobs."""
         with self._lock:
             overdue = {

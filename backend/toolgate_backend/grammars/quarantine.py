@@ -14,7 +14,7 @@ from functools import partial
 
 from toolgate_core.errors import ChecksFailed
 from toolgate_core.host_probe import usable_cores
-from toolgate_core.killable import Limit, LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import JobLimits, Limit, LimitExceeded, WorkerPool
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -52,7 +52,7 @@ class Quarantine:
     other owners."""
 
     def __init__(
-        self, vocabulary: Vocabulary, limits: Limits, *, workers: int | None = None
+        self, vocabulary: Vocabulary, limits: JobLimits, *, workers: int | None = None
     ) -> None:
         values = {name: str(getattr(settings(), name)) for name in GrammarSettings.model_fields}
         own = {f"TOOLGATE_{name.upper()}": value for name, value in values.items()}

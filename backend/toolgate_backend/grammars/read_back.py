@@ -20,18 +20,7 @@ from toolgate_core.schema.closed_objects import close_objects
 
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm
-from .codecs.nodes import (
-    NOTHING,
-    Array,
-    Node,
-    Number,
-    Object,
-    Reference,
-    Text,
-    Union,
-    Values,
-    structure_of,
-)
+from .codecs import nodes
 from .engines.engine import CompiledGrammar
 from .least_tokens import numbers_of, texts_of
 
@@ -56,12 +45,12 @@ def misread(schema: dict[str, Any], accepts: Callable[[Any], bool]) -> tuple[Any
     changed = islice(samples.changed(), MAX_VALUES)
     refused = (each for each in values if not accepts(each))
     accepted = (each for each in changed if not valid(each) and accepts(each))
-    return next(((each,) for found in (refused, accepted) for each in found), ())
+    return next(((each,) for group in (refused, accepted) for each in group), ())
 
 
 class _Samples:
     def __init__(self, schema: dict[str, Any]) -> None:
-        self._structure = structure_of(schema)
+        self._structure = nodes.structure_of(schema)
         self._literals: set[str] = set()
         self._left = MAX_NODES
         self.values = self._of(self._structure.root, ())
@@ -70,37 +59,37 @@ class _Samples:
         """Yield values with one character of a name or a listed string changed."""
         texts = [json.dumps(value) for value in self.values]
         for literal in sorted(filter(_NEEDS_CARE.search, self._literals), key=str.isascii):
-            other = _NEEDS_CARE.sub(lambda found: chr(ord(found[0]) ^ 1), literal, count=1)
+            other = _NEEDS_CARE.sub(lambda match: chr(ord(match[0]) ^ 1), literal, count=1)
             old, new = json.dumps(literal), json.dumps(other)
             yield from (json.loads(text.replace(old, new)) for text in texts if old in text)
 
-    def _of(self, node: Node, path: tuple[str, ...]) -> list[Any]:
+    def _of(self, node: nodes.Node, path: tuple[str, ...]) -> list[Any]:
         """Return values, of which some may be invalid; none if none is known."""
         self._left -= 1
         match node:
             case _ if self._left < 0:
                 return []
-            case Reference(name):
-                inside = self._structure.definitions[name] if name not in path else NOTHING
+            case nodes.Reference(name):
+                inside = self._structure.definitions[name] if name not in path else nodes.NOTHING
                 return self._of(inside, (*path, name))
-            case Union(options):
+            case nodes.Union(options):
                 ways = (each for option in options for each in self._of(option, path))
                 return [*islice(ways, MAX_VALUES)]
-            case Values(values):
+            case nodes.Values(values):
                 listed = [each for each in values if _NEEDS_CARE.search(str(each))][:MAX_VALUES]
                 self._literals.update(each for each in listed if isinstance(each, str))
                 return listed or [*values[:1]]
-            case Text(schema):
+            case nodes.Text(schema):
                 return _first({"type": "string"} | schema, ["", *texts_of(schema)])
-            case Number(schema):
+            case nodes.Number(schema):
                 return _first(schema, numbers_of(schema))
-            case Object(members):
-                found = {each.name: self._of(each.value, path) for each in members}
-                known = {name: values for name, values in found.items() if values}
+            case nodes.Object(members):
+                sample = {each.name: self._of(each.value, path) for each in members}
+                known = {name: values for name, values in sample.items() if values}
                 self._literals |= known.keys()
                 count = max(map(len, known.values()), default=1)
                 return [{k: v[at % len(v)] for k, v in known.items()} for at in range(count)]
-            case Array(first, further, least, most):
+            case nodes.Array(first, further, least, most):
                 begin = [each for one in first for each in self._of(one, path)[:1]]
                 count = max(least - len(first), 0 if most == len(first) else 1)
                 return [begin + [each] * count for each in self._of(further, path)] or [begin]

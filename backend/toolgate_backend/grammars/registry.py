@@ -19,7 +19,7 @@ from cachetools import LRUCache
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import BackendUnavailable, ChecksFailed, InvalidRequest, SchemaTooComplex
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -81,7 +81,7 @@ class GrammarRegistry:
         return self._key_parts["grammar_format"]
 
     async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
-        """Load grammars before a request needs them. Raises what `held` raises."""
+        """Load grammars before a request needs them. Raise what `held` raises."""
         async with self.held({source.key: source.model_copy for source in sources}) as verdicts:
             return [verdicts[source.key] for source in sources]
 
@@ -89,11 +89,11 @@ class GrammarRegistry:
     async def held(
         self, sources: Mapping[str, Callable[[], GrammarSource]]
     ) -> AsyncIterator[dict[str, GrammarVerdict]]:
-        """Keep the grammars of a request loaded. Yields their verdicts by key, among them refusals.
+        """Keep the grammars of a request loaded. Yield their verdicts by key, among them refusals.
         Those that are missing are loaded first on every rank, from what `sources` returns for them;
         once for each key even with concurrent requests.
 
-        Raises InvalidRequest if a key does not match its content, and BackendUnavailable if the
+        Raise InvalidRequest if a key does not match its content, and BackendUnavailable if the
         quarantine is not available."""
         self._pinned.update(list(sources))
         try:
@@ -173,13 +173,13 @@ class GrammarRegistry:
         return examined if loaded.status == "ready" else loaded
 
     async def _load_in_workers(self, source: GrammarSource) -> GrammarVerdict:
-        """Raises BackendUnavailable if a worker failed, which is no verdict on the schema."""
+        """Raise BackendUnavailable if a worker failed, which is no verdict on the schema."""
         loaded = await self._worker_rpc.load(source)
         if loaded.code != BackendUnavailable.code:
             return loaded
         await self._worker_rpc.release([source.key])
         raise BackendUnavailable(
-            f"The grammar of a tool could not be loaded: {loaded.reason}. Retry the request.",
+            f"The grammar of a tool could not be loaded: {loaded.reason}. Send the request again.",
             retry_after=RETRY_SECONDS,
         )
 
@@ -212,7 +212,7 @@ def _over_limits(source: GrammarSource) -> GrammarVerdict | None:
 def _not_compiled() -> BackendUnavailable:
     return BackendUnavailable(
         "New tool schemas cannot be compiled at the moment, because the quarantine process is not "
-        "available. Retry the request.",
+        "available. Send the request again.",
         retry_after=RETRY_SECONDS,
     )
 
@@ -221,7 +221,7 @@ def make_registry(
     rpc: Rpc, vocabulary: Vocabulary, configured: Settings
 ) -> tuple[GrammarRegistry, Quarantine]:
     """Return the registry of this API process, and the quarantine in which it examines schemas."""
-    limits = Limits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
+    limits = JobLimits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
     quarantine = Quarantine(vocabulary, limits)
     registry = GrammarRegistry(
         WorkerRpc(rpc),

@@ -28,7 +28,7 @@ from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
 from toolgate_core.host_probe import return_freed
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.wire import MEASUREMENTS, GrammarVerdict
 
 from ..errors import BlobRejected, GrammarNotLoaded
@@ -42,7 +42,7 @@ from .quarantine import CPU_SECONDS, WALL_SECONDS
 logger = logging.getLogger(__name__)
 
 THREADS = 2
-LIMITS = Limits(cpu_seconds=2 * CPU_SECONDS, wall_seconds=4 * WALL_SECONDS)
+LIMITS = JobLimits(cpu_seconds=2 * CPU_SECONDS, wall_seconds=4 * WALL_SECONDS)
 """The limits of a load. The quarantine has done more for the same schema."""
 MAX_ABANDONED = 10_000
 """Maximum number of grammars that are remembered because their load was abandoned."""
@@ -54,8 +54,8 @@ schemas or `choose` change."""
 
 
 def grammar_format() -> str:
-    """The version part of grammar keys, from Toolgate's format, the order of members and both
-    engines' versions."""
+    """Return the version part of grammar keys, from Toolgate's format, the order of members and
+    both engines' versions."""
     from importlib.metadata import version
 
     order = "" if settings().member_order == "any" else "-ordered"
@@ -70,7 +70,7 @@ class _Entry:
 
 
 class GrammarStore:
-    def __init__(self, vocabulary: Vocabulary, *, limits: Limits = LIMITS) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, limits: JobLimits = LIMITS) -> None:
         rules_bytes = settings().rules_bytes
         self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=rules_bytes)
         self._entries: dict[str, _Entry] = {}
@@ -96,8 +96,7 @@ class GrammarStore:
 
         Each source is the JSON of `{name, parameters, examined}`, in which `parameters` is a JSON
         text and `examined` a verdict. The threads parse them. A grammar that
-        was too complex, or that this process failed to load, is tried again.
-        """
+        was too complex, or that this process failed to load, is tried again."""
         for key, source in sources.items():
             with self._lock:
                 loaded = key in self._entries
@@ -113,8 +112,8 @@ class GrammarStore:
                 self._threads.submit(partial(self._load, key, source), key)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
-        """The verdicts of those `keys` that have one. The API processes poll while grammars load,
-        so this is also where loads that do not end are found."""
+        """Return the verdicts of those `keys` that have one. The API processes poll while grammars
+        load, so this is also where loads that do not end are found."""
         for key in self._threads.abandon_overdue():
             self._refuse(key)
         entries = (self._entries.get(key) for key in keys)
@@ -140,7 +139,7 @@ class GrammarStore:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarNotLoaded(
-                f"Grammar {key} is not loaded in process {os.getpid()}. Retry the request."
+                f"Grammar {key} is not loaded in process {os.getpid()}. Send the request again."
             )
         return entry.compiled
 

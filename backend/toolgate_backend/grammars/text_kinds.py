@@ -1,7 +1,7 @@
 """The kinds of strings: which text and tokens go on inside one, with its state unchanged.
 
 A text inside a string is *whole* if it consists of complete characters and escapes, and its end
-can't be a part of the mark that ends the string. After each whole text the same may follow.
+cannot be a part of the mark that ends the string. After each whole text the same may follow.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "r": "\r", "b": "\b", "t": "\t", "f": "\f"}
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2])
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class QuotedText:
         return _ESCAPE.sub(_unescaped, text.decode())
 
     def _end(self, text: bytes) -> int:
-        found = self._content.match(text)
-        assert found is not None
-        return found.end()
+        content = self._content.match(text)
+        assert content is not None
+        return content.end()
 
 
 MAX_COUNTED = 100
@@ -99,7 +99,7 @@ class RawText:
     quote: bytes
     """The mark in which the string is; empty if it is between tags."""
     closes: tuple[bytes, ...]
-    """The texts that the string can't contain."""
+    """The texts that the string cannot contain."""
     ends: tuple[bytes, ...]
     """Texts that the string may contain, but after which its end may come."""
     end: bytes
@@ -108,9 +108,9 @@ class RawText:
     @cached_property
     def _beginnings(self) -> frozenset[bytes]:
         """The texts in which an end may have begun."""
-        found = {each[:n] for each in self.closes for n in range(1, len(each))}
+        beginnings = {each[:n] for each in self.closes for n in range(1, len(each))}
         return frozenset(
-            found.union(each[:n] for each in self.ends for n in range(1, len(each) + 1))
+            beginnings.union(each[:n] for each in self.ends for n in range(1, len(each) + 1))
         )
 
     @cached_property
@@ -125,9 +125,9 @@ class RawText:
     def begun(self, text: bytes) -> bytes | None:
         if any(each in text for each in self.closes):
             return None
-        found = _CHARACTERS.match(text)
-        assert found is not None
-        begun = text[found.end() :]
+        characters = _CHARACTERS.match(text)
+        assert characters is not None
+        begun = text[characters.end() :]
         if begun and not _CHARACTER_BEGUN.fullmatch(begun):
             return None
         return max(begun, self.ending(text), key=len)

@@ -77,16 +77,16 @@ class WorkerRpc:
             self._polling = None
 
     async def _poll(self) -> bool:
-        """Set the verdicts that every rank has reached. Returns whether there were any."""
+        """Set the verdicts that every rank has reached. Return whether there were any."""
         results = await self._rpc("toolgate_verdicts", args=(sorted(self._sent),))
         by_key: dict[str, list[GrammarVerdict]] = {}
         for rank in results:
             for text in rank:
                 verdict = GrammarVerdict.model_validate_json(text)
                 by_key.setdefault(verdict.key, []).append(verdict)
-        settled = {key: found for key, found in by_key.items() if len(found) == len(results)}
-        for key, found in settled.items():
-            self._settle(key, found)
+        settled = {key: ranks for key, ranks in by_key.items() if len(ranks) == len(results)}
+        for key, verdicts in settled.items():
+            self._settle(key, verdicts)
         return bool(settled)
 
     def _fail(self, wanted: Iterable[str], error: Exception) -> None:
@@ -96,22 +96,22 @@ class WorkerRpc:
                 future.set_exception(error)
                 future.exception()  # the caller may be gone, which is no error of asyncio's
 
-    def _settle(self, key: str, found: list[GrammarVerdict]) -> None:
-        verdict = next((v for v in found if v.status == "refused"), found[0])
-        self._count(key, verdict, found)
+    def _settle(self, key: str, verdicts: list[GrammarVerdict]) -> None:
+        verdict = next((v for v in verdicts if v.status == "refused"), verdicts[0])
+        self._count(key, verdict, verdicts)
         self._sent.discard(key)
         future = self._pending.pop(key)
         if not future.done():
             future.set_result(verdict)
 
-    def _count(self, key: str, verdict: GrammarVerdict, found: list[GrammarVerdict]) -> None:
-        compiled = [v for v in found if v.compile_ms is not None]
+    def _count(self, key: str, verdict: GrammarVerdict, verdicts: list[GrammarVerdict]) -> None:
+        compiled = [v for v in verdicts if v.compile_ms is not None]
         if key in self._blobs:
             self._blobs.discard(key)
             if compiled:
                 metrics.BLOB_REJECTS.inc()
-        for each in compiled:
-            metrics.compiled(each, place="worker")
+        for compilation in compiled:
+            metrics.compiled(compilation, place="worker")
         if verdict.code == SchemaTooComplex.code:
             metrics.ABANDONED_LOADS.inc()
         if verdict.status == "ready":

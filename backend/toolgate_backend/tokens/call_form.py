@@ -94,8 +94,7 @@ class CallForm:
         """Return the text of the grammar before and after the arguments.
 
         Content has no such text. A value whose end is ambiguous, such as a number, is followed by a
-        newline.
-        """
+        newline."""
         if name == grammar_key.CONTENT:
             return "", "" if (parameters or {}).get("type") in ("object", "array") else "\n"
         return _fill(self._before, name, ""), _fill(self._after, name, "")
@@ -158,20 +157,20 @@ class CallTokens:
         return self._tokens(self._form.tail(name, call_id))
 
     def _head_count(self, name: str, first: bool) -> int:
-        """Number of tokens of a call before its grammar. Those of the first call are counted
-        without the trigger."""
+        """Return the number of tokens of a call before its grammar. Those of the first call are
+        counted without the trigger."""
         form = self._form
         text = (form.begin if first else form.separator) + form.head(name, ID_EXAMPLE)
         text = text.removeprefix(form.trigger) if first else text
         return len(self._tokens(text))
 
     def after_grammar(self, name: str) -> int:
-        """Number of tokens after the grammar of the last call: its tail, the end of the calls, and
-        the end of the turn."""
+        """Return the number of tokens after the grammar of the last call: its tail, the end of the
+        calls, and the end of the turn."""
         return len(self.tail(name, ID_EXAMPLE)) + len(self.end) + END_OF_TURN
 
     def shortest_call(self, name: str, grammar_tokens: int, *, first: bool) -> int:
-        """Number of tokens from the beginning of a call to the end of the turn."""
+        """Return the number of tokens from the beginning of a call to the end of the turn."""
         before = self.head_count(name, first)
         before += len(self.trigger) + self.before_calls if first else 0
         return before + grammar_tokens + self.after_grammar(name)

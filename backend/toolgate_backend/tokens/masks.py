@@ -26,9 +26,21 @@ def token_ids(tokens: object) -> TokenIds:
 
 def pack(tokens: Iterable[int], vocabulary_size: int) -> BitmaskRow:
     """Return a row with the bits of `tokens` set."""
-    words, ids = np.zeros(words_per_row(vocabulary_size), np.uint32), np.fromiter(tokens, np.int64)
-    np.bitwise_or.at(words, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
-    return words.view(np.int32)
+    row = np.zeros(words_per_row(vocabulary_size), np.int32)
+    allow(row, np.fromiter(tokens, np.int64))
+    return row
+
+
+def allow(row: BitmaskRow, tokens: TokenIds) -> None:
+    """Set the bits of `tokens`."""
+    bits = np.uint32(1) << (tokens & 31).astype(np.uint32)
+    np.bitwise_or.at(row.view(np.uint32), tokens >> 5, bits)
+
+
+def allows(row: BitmaskRow, tokens: TokenIds) -> npt.NDArray[np.bool_]:
+    """Return whether the bit of each token is set."""
+    bits: npt.NDArray[np.bool_] = row[tokens >> 5] >> (tokens & 31) & 1 != 0
+    return bits
 
 
 def unpack(words: BitmaskRow) -> TokenIds:

@@ -44,10 +44,10 @@ def unit_tokens(encoded: str, marks: Marks, encode: Encode) -> tuple[int, ...]:
 def unit_bytes(token_bytes: Sequence[bytes], mark_ids: Collection[int]) -> list[bytes]:
     """By token id: the units of a token. Those of a mark are its escape, those of any other token
     its bytes."""
-    found = list(token_bytes)
+    by_token = list(token_bytes)
     for token in mark_ids:
-        found[token] = mark_unit(token)
-    return found
+        by_token[token] = mark_unit(token)
+    return by_token
 
 
 MAX_LENGTH = 24
@@ -75,10 +75,10 @@ class TokenIndex:
 
     def prefixes_of(self, text: bytes) -> list[int]:
         """Return the tokens whose bytes are a prefix of `text`."""
-        found: list[int] = []
+        prefixes: list[int] = []
         for length in range(1, min(len(text), self._longest) + 1):
-            found += self._ids.get(text[:length], ())
-        return found
+            prefixes += self._ids.get(text[:length], ())
+        return prefixes
 
     def has_extension(self, text: bytes) -> bool:
         """Return whether the bytes of some token begin with `text` and are longer."""
@@ -110,14 +110,14 @@ class TokenIndex:
                     tokens := self._ids.get(text[at:end])
                 ):
                     best[end] = (here[0] + 1, tokens[0], at)
-        found: list[int] = []
+        reversed_tokens: list[int] = []
         end = len(text)
         while end:
             if (step := best[end]) is None:
                 return None
-            found.append(step[1])
+            reversed_tokens.append(step[1])
             end = step[2]
-        return found[::-1]
+        return reversed_tokens[::-1]
 
     def longest_word(self) -> str:
         """Return the longest text of ASCII letters that is a token of at most `MAX_LENGTH` bytes,
@@ -128,15 +128,15 @@ class TokenIndex:
 
     def cover(self, text: bytes) -> list[int] | None:
         """Return some tokens that spell `text`: the longest first. None if there are none."""
-        found: list[int] = []
+        cover: list[int] = []
         at = 0
         while at < len(text):
             longest = min(len(text) - at, self._longest)
             for length in range(longest, 0, -1):
                 if tokens := self._ids.get(text[at : at + length]):
-                    found.append(tokens[0])
+                    cover.append(tokens[0])
                     at += length
                     break
             else:
                 return None
-        return found
+        return cover

@@ -12,7 +12,7 @@ import xgrammar
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.marks import marks_in
-from toolgate_core.dialects.registry import DIALECTS, Recognised, recognise
+from toolgate_core.dialects.registry import DIALECTS, RecognisedDialect, recognise
 from toolgate_core.host_probe import optional
 from toolgate_core.wire import MarkIds
 
@@ -42,7 +42,7 @@ class Vocabulary:
     """The tokens that end the turn after calls."""
     added_ends: frozenset[int] = frozenset()
     """The dialect's end-of-turn tokens at which vLLM does not stop by itself."""
-    recognised: Recognised | None = None
+    recognised: RecognisedDialect | None = None
     """How the dialect was chosen; None if the caller chose it."""
 
     @property

@@ -26,12 +26,11 @@ class Json:
 
 
 @dataclass(frozen=True)
-class Tagged:
+class FlatTags:
     """One pair of tags for each argument: `begin` KEY `middle` VALUE `end`, one after another.
 
     A string value is raw text, all other values are JSON. A raw value cannot contain `close`,
-    because readers end the value there. Arguments may come in any order.
-    """
+    because readers end the value there. Arguments may come in any order."""
 
     begin: str
     middle: str
@@ -55,8 +54,8 @@ class Tagged:
 
 @dataclass(frozen=True)
 class NestedTags:
-    """As `Tagged`, but objects and arrays are tags too. `namespace` precedes every tag. There is no
-    form for null (MiniMax M3)."""
+    """As `FlatTags`, but objects and arrays are tags too. `namespace` precedes every tag. There is
+    no form for null (MiniMax M3)."""
 
     namespace: str
     item: str = "item"
@@ -80,7 +79,7 @@ class Pythonic:
     """Whether objects are written as JSON (`true`), not as Python (`True`)."""
 
 
-Codec = Json | Tagged | NestedTags | GemmaValues | Pythonic
+Codec = Json | FlatTags | NestedTags | GemmaValues | Pythonic
 
 
 class Slot(Enum):
@@ -117,8 +116,7 @@ class CallIds:
 class Calls:
     """`begin` CALL (`separator` CALL)* `end`, where CALL is `call` with its slots filled.
 
-    Example of `call`: `('<tool_call>{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")`.
-    """
+    Example of `call`: `('<tool_call>{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")`."""
 
     call: tuple[Part, ...]
     begin: str = ""
@@ -143,7 +141,7 @@ class Switch:
     argument: str
     on: Any = True
     off: Any = None
-    """None: it can't be turned off."""
+    """None: it cannot be turned off."""
     levels: tuple[str, ...] = ()
     """The values of `reasoning_effort` that are passed on as they are."""
 
@@ -165,8 +163,7 @@ class Content:
     """The content in families that write a turn as a list of typed messages.
 
     A turn is then: [reasoning message] [content message] [calls]. Each message begins with its own
-    text: `Reasoning.begin`, `begin` or the text before the first call.
-    """
+    text: `Reasoning.begin`, `begin` or the text before the first call."""
 
     begin: str = ""
     """Text before the content. Empty: the family has no messages, and content needs no mark."""
@@ -210,8 +207,7 @@ class Golden:
     """A transcript: the text of a turn, from where the model begins, and the message that it is.
 
     The tools of all transcripts are `f` with the parameters `a` (string), `n` (integer), `ok`
-    (boolean), `l` (array of strings), `o` (object), and `g` without parameters.
-    """
+    (boolean), `l` (array of strings), `o` (object), and `g` without parameters."""
 
     text: str
     content: str | None = None
@@ -270,9 +266,9 @@ class Dialect:
     def all_limits(self) -> tuple[str, ...]:
         """What the form cannot represent, one sentence each."""
         match self.calls and self.calls.codec:
-            case Tagged(cdata=True):
+            case FlatTags(cdata=True):
                 end = "`]]>` together with `<`, `&` or a line break"
-            case Tagged(close=text) | NestedTags(namespace=text) | GemmaValues(quote=text):
+            case FlatTags(close=text) | NestedTags(namespace=text) | GemmaValues(quote=text):
                 end = f"`{text}`"
             case _:
                 return self.limits
@@ -281,14 +277,14 @@ class Dialect:
     @property
     def literals(self) -> tuple[str, ...]:
         """All texts of the dialect that can contain special tokens."""
-        found = [text for text in vars(self.content).values() if isinstance(text, str)]
+        literals = [text for text in vars(self.content).values() if isinstance(text, str)]
         if self.reasoning:
-            found += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
-            found.append(self.reasoning.content_end)
+            literals += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
+            literals.append(self.reasoning.content_end)
         if self.calls:
-            found += [self.calls.begin, self.calls.separator, self.calls.end]
-            found += [part for part in self.calls.call if isinstance(part, str)]
-            found += [text for text in vars(self.calls.codec).values() if isinstance(text, str)]
+            literals += [self.calls.begin, self.calls.separator, self.calls.end]
+            literals += [part for part in self.calls.call if isinstance(part, str)]
+            literals += [text for text in vars(self.calls.codec).values() if isinstance(text, str)]
             types = getattr(self.calls.codec, "types", ())
-            found += [text for _, text in types]
-        return tuple(text for text in found if text)
+            literals += [text for _, text in types]
+        return tuple(text for text in literals if text)

@@ -32,17 +32,18 @@ class Marks:
         self._pattern = re.compile("|".join(map(re.escape, texts))) if texts else None
 
     def encode(self, literal: str) -> str:
-        """A literal of the dialect with each mark replaced by its surrogate; longest mark first."""
+        """Return a literal of the dialect with each mark replaced by its surrogate; longest mark
+        first."""
         if self._pattern is None:
             return literal
-        return self._pattern.sub(lambda found: self._symbols[found.group()], literal)
+        return self._pattern.sub(lambda match: self._symbols[match.group()], literal)
 
     def decode(self, encoded: str) -> str:
-        """The text of `encoded`, with each surrogate replaced by the mark's text."""
+        """Return the text of `encoded`, with each surrogate replaced by the mark's text."""
         return "".join(self._texts.get(char, char) for char in encoded)
 
     def token(self, symbol: str) -> int:
-        """The token id of a surrogate."""
+        """Return the token id of a surrogate."""
         return self._tokens[self._texts[symbol]]
 
     def is_mark(self, char: str) -> bool:
@@ -50,13 +51,13 @@ class Marks:
 
 
 def marks_in(literals: Iterable[str], added_tokens: Iterable[str]) -> frozenset[str]:
-    """The added tokens of a tokenizer that occur in the literals of a dialect. A literal is split
-    as the tokenizer splits it: at the longest added token, from the left."""
+    """Return the added tokens of a tokenizer that occur in the literals of a dialect. A literal is
+    split as the tokenizer splits it: at the longest added token, from the left."""
     texts = sorted({token for token in added_tokens if token}, key=lambda text: (-len(text), text))
     if not texts:
         return frozenset()
     pattern = re.compile("|".join(map(re.escape, texts)))
-    return frozenset(found for literal in literals for found in pattern.findall(literal))
+    return frozenset(mark for literal in literals for mark in pattern.findall(literal))
 
 
 END_OF_TURN = "<|im_end|>"
@@ -66,23 +67,23 @@ _MARK = re.compile(r'<\|"\|>|<[^<>\s"]+>|\[/?[A-Z_]+\]|｜[A-Z]+｜|\]<\]\w+\[>\
 
 
 def mark_texts(dialect: Dialect) -> tuple[str, ...]:
-    """The texts that are marks: those that the recognition names, and those in the form of special
-    tokens (`<tool_call>`, `<|call|>`, `[ARGS]`)."""
-    found = {mark for text in dialect.literals for mark in _MARK.findall(text)}
-    found.update(dialect.recognition.tokens)
+    """Return the texts that are marks: those that the recognition names, and those in the form of
+    special tokens (`<tool_call>`, `<|call|>`, `[ARGS]`)."""
+    marks = {mark for text in dialect.literals for mark in _MARK.findall(text)}
+    marks.update(dialect.recognition.tokens)
     if dialect.calls and isinstance(dialect.calls.codec, GemmaValues):
-        found.add(dialect.calls.codec.quote)
-    return tuple(sorted(found))
+        marks.add(dialect.calls.codec.quote)
+    return tuple(sorted(marks))
 
 
 def end_texts(dialect: Dialect) -> tuple[str, ...]:
-    """The end-of-turn tokens that the dialect names, those after content first."""
+    """Return the end-of-turn tokens that the dialect names, those after content first."""
     after_calls = dialect.calls.ends if dialect.calls else ()
     return tuple(dict.fromkeys((*dialect.ends_after_content, *after_calls)))
 
 
 def special_tokens(dialect: Dialect) -> tuple[str, ...]:
-    """The marks that are special tokens of the family's tokenizers."""
+    """Return the marks that are special tokens of the family's tokenizers."""
     marks = [mark for mark in mark_texts(dialect) if mark not in dialect.text_marks]
     # `</｜DSML｜invoke>` is text around the token `｜DSML｜`.
     return tuple(m for m in marks if not any(part != m and part in m for part in marks))
@@ -92,16 +93,16 @@ def markup(dialect: Dialect) -> tuple[str, ...]:
     """Texts that content does not contain; never empty. Of marks that are text, only the text that
     begins the calls is kept out of content."""
     special = special_tokens(dialect)
-    found = {*special, *(end_texts(dialect) or (END_OF_TURN,))}
+    marks = {*special, *(end_texts(dialect) or (END_OF_TURN,))}
     opening = _opening(dialect)
     is_text = opening and not any(mark in opening for mark in special)
     if is_text and dialect.calls and not dialect.calls.only_at_start:
-        found.add(opening)
-    return tuple(sorted(found))
+        marks.add(opening)
+    return tuple(sorted(marks))
 
 
 def _opening(dialect: Dialect) -> str:
-    """The text from the beginning of the calls to the first name or id."""
+    """Return the text from the beginning of the calls to the first name or id."""
     if dialect.calls is None:
         return ""
     parts = takewhile(lambda part: not isinstance(part, Slot), dialect.calls.call)
@@ -122,14 +123,14 @@ def closing_texts(dialect: Dialect) -> tuple[str, ...]:
 
 
 def call_texts(dialect: Dialect) -> tuple[str, ...]:
-    """Texts of calls, each also in its parts that are marks: hostile inside a string value. If the
-    calls have none, the texts that end them."""
+    """Return texts of calls, each also in its parts that are marks: hostile inside a string value.
+    If the calls have none, the texts that end them."""
     return _with_marks(dialect, _call_literals(dialect) or end_texts(dialect))
 
 
 def evaluation_marks(dialect: Dialect) -> dict[str, list[str]]:
-    """The marks in the form of black-box evaluations: texts that must not occur in content, texts
-    that end something, and texts of calls to put into strings."""
+    """Return the marks in the form of black-box evaluations: texts that must not occur in content,
+    texts that end something, and texts of calls to put into strings."""
     return {
         "markup": list(markup(dialect)),
         "close": list(closing_texts(dialect)),
@@ -143,14 +144,14 @@ def _call_literals(dialect: Dialect) -> tuple[str, ...]:
         return ()
     codec = (getattr(calls.codec, name, "") for name in ("begin", "close", "quote", "namespace"))
     parts = (part for part in calls.call if isinstance(part, str))
-    found = (calls.begin, *parts, calls.separator, calls.end, *codec)
-    return tuple(dict.fromkeys(text.strip() for text in found if text.strip()))
+    literals = (calls.begin, *parts, calls.separator, calls.end, *codec)
+    return tuple(dict.fromkeys(text.strip() for text in literals if text.strip()))
 
 
 def _with_marks(dialect: Dialect, texts: tuple[str, ...]) -> tuple[str, ...]:
     marks = set(mark_texts(dialect))
-    found: list[str] = []
+    both: list[str] = []
     for text in texts:
         stripped = text.strip()
-        found += [stripped, *(mark for mark in _MARK.findall(text) if mark in marks)]
-    return tuple(dict.fromkeys(each for each in found if each))
+        both += [stripped, *(mark for mark in _MARK.findall(text) if mark in marks)]
+    return tuple(dict.fromkeys(each for each in both if each))

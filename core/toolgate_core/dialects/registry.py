@@ -15,6 +15,7 @@ from .dialect import (
     Codec,
     Content,
     Dialect,
+    FlatTags,
     GemmaValues,
     Json,
     NestedTags,
@@ -23,7 +24,6 @@ from .dialect import (
     Recognition,
     Slot,
     Switch,
-    Tagged,
 )
 
 SHAPES = {
@@ -53,18 +53,18 @@ _CODECS: dict[str, type[Codec]] = {
     "json": Json,
     "nested": NestedTags,
     "pythonic": Pythonic,
-    "tagged": Tagged,
+    "tagged": FlatTags,
 }
 _SLOT = re.compile(r"\{(NAME|ID|ARGUMENTS)\}")
 
 
 def read_families(file: str) -> dict[str, Dialect]:
     """Return the dialects in the text of a file, by name."""
-    found: dict[str, Dialect] = {}
+    dialects: dict[str, Dialect] = {}
     for name, row in tomllib.loads(file).items():
-        other = found[row.pop("like")] if "like" in row else PLAIN
-        found[name] = replace(other, name=name, **_members(row))
-    return found
+        other = dialects[row.pop("like")] if "like" in row else PLAIN
+        dialects[name] = replace(other, name=name, **_members(row))
+    return dialects
 
 
 def _members(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,11 +95,11 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def form_of(codec: Codec) -> str:
-    """The name of a codec's form."""
+    """Return the name of a codec's form."""
     match codec:
         case Json():
             return "JSON"
-        case Tagged(types=types, cdata=cdata):
+        case FlatTags(types=types, cdata=cdata):
             return f"tags{' with types' * bool(types)}{' with CDATA' * cdata}"
         case NestedTags():
             return "nested tags"
@@ -110,11 +110,11 @@ def form_of(codec: Codec) -> str:
 
 
 def _representatives() -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, dialect in DIALECTS.items():
         if dialect.calls is not None:
-            found.setdefault(form_of(dialect.calls.codec), name)
-    return found
+            names.setdefault(form_of(dialect.calls.codec), name)
+    return names
 
 
 REPRESENTATIVES = _representatives()
@@ -126,7 +126,7 @@ MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Recognised:
+class RecognisedDialect:
     dialect: Dialect
     reason: str
     """What was seen, in one sentence."""
@@ -134,21 +134,20 @@ class Recognised:
     """What contradicts the choice, one sentence each, with what to do."""
 
 
-def recognise(added_tokens: Collection[str], chat_template: str | None = None) -> Recognised:
+def recognise(added_tokens: Collection[str], chat_template: str | None = None) -> RecognisedDialect:
     """The dialect whose texts the chat template has; the most specific one if there are several.
 
     Templates are decided by first: families share tokens more often than texts. Without a template,
-    or if it has the texts of no dialect, the tokenizer's added tokens decide.
-    """
+    or if it has the texts of no dialect, the tokenizer's added tokens decide."""
     best = _best(lambda wanted: _in_template(wanted, chat_template or ""))
     if best:
         reason = f"the chat template has {_listed(best[0].recognition.template)}"
-        return Recognised(best[0], reason, _ambiguous("chat template fits", best))
+        return RecognisedDialect(best[0], reason, _ambiguous("chat template fits", best))
     added = frozenset(added_tokens)
     best = _best(lambda wanted: len(wanted.tokens) * added.issuperset(wanted.tokens))
     if not best:
         reason = "no text or token of a known dialect was found"
-        return Recognised(PLAIN, reason, _plain(chat_template))
+        return RecognisedDialect(PLAIN, reason, _plain(chat_template))
     warnings = _ambiguous("tokens of the tokenizer fit", best)
     if chat_template:
         warnings += (
@@ -157,7 +156,7 @@ def recognise(added_tokens: Collection[str], chat_template: str | None = None) -
             "form.",
         )
     reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
-    return Recognised(best[0], reason, warnings)
+    return RecognisedDialect(best[0], reason, warnings)
 
 
 def _best(features: Callable[[Recognition], int]) -> list[Dialect]:

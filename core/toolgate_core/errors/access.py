@@ -10,8 +10,7 @@ from .base import ToolgateError
 class InvalidKey(ToolgateError):
     """The API key is missing or invalid.
 
-    Send a valid key as `Authorization: Bearer …`.
-    """
+    Send a valid key as `Authorization: Bearer …`."""
 
     status = 401
     type = "authentication_error"
@@ -21,15 +20,13 @@ class InvalidKey(ToolgateError):
 class RetiredKey(InvalidKey):
     """The API key is expired, rotated, revoked or blocked.
 
-    Request a new key.
-    """
+    Request a new key."""
 
 
 class PermissionDenied(ToolgateError):
     """The API key has no permission for this route or this model.
 
-    Use a model that the message lists, or the master key.
-    """
+    Use a model that the message lists, or the master key."""
 
     status = 403
     type = "permission_error"
@@ -39,8 +36,7 @@ class PermissionDenied(ToolgateError):
 class ModelNotFound(ToolgateError):
     """The model does not exist, or the API key may not use it.
 
-    `GET /v1/models` lists the models.
-    """
+    `GET /v1/models` lists the models."""
 
     status = 404
     type = "invalid_request_error"
@@ -50,8 +46,7 @@ class ModelNotFound(ToolgateError):
 class RouteClosed(ToolgateError):
     """LiteLLM serves this route without a key, so the gateway closes it.
 
-    The operator can open it with `TOOLGATE_OPEN_ROUTES`.
-    """
+    The operator can open it with `TOOLGATE_OPEN_ROUTES`."""
 
     status = 404
     type = "invalid_request_error"
@@ -61,8 +56,7 @@ class RouteClosed(ToolgateError):
 class UpgradeRefused(ToolgateError):
     """The Responses API is not served over a WebSocket.
 
-    Use HTTP, as clients do after this error.
-    """
+    Use HTTP, as clients do after this error."""
 
     status = 426
     type = "invalid_request_error"
@@ -72,8 +66,7 @@ class UpgradeRefused(ToolgateError):
 class RouteNotFound(ToolgateError):
     """There is no such route, or the configuration lacks the database or provider that it needs.
 
-    Correct what the message names.
-    """
+    Correct what the message names."""
 
     status = 404
     type = "invalid_request_error"
@@ -83,8 +76,7 @@ class RouteNotFound(ToolgateError):
 class MethodNotAllowed(RouteNotFound):
     """The route has no such method.
 
-    Use a method of the header Allow.
-    """
+    Use a method of the header Allow."""
 
     status = 405
     code = "method_not_allowed"
@@ -93,8 +85,7 @@ class MethodNotAllowed(RouteNotFound):
 class TooManyWrongKeys(ToolgateError):
     """One IP address sent more than `TOOLGATE_WRONG_KEYS_PER_MINUTE` invalid keys.
 
-    Wait as long as Retry-After says.
-    """
+    Wait as long as Retry-After says."""
 
     status = 429
     type = "authentication_error"
@@ -105,8 +96,7 @@ class RateLimited(ToolgateError):
     """A limit of the API key is reached: requests or tokens per minute, parallel requests, or the
     size of the bodies of active requests. `type` is `requests` or `tokens`.
 
-    Wait for Retry-After. Without it, make the request smaller.
-    """
+    Wait for Retry-After. Without it, make the request smaller."""
 
     status = 429
     type = "requests"
@@ -130,8 +120,7 @@ class RateLimited(ToolgateError):
 class QuotaExceeded(RateLimited):
     """A daily limit of the API key is used up.
 
-    Wait for Retry-After, or raise the limit.
-    """
+    Wait for Retry-After, or raise the limit."""
 
     code = "insufficient_quota"
 
@@ -139,8 +128,7 @@ class QuotaExceeded(RateLimited):
 class KeysUnavailable(ToolgateError):
     """Redis, which stores the keys, has not responded for 5 minutes.
 
-    Retry. The operator of the gateway must restore Redis.
-    """
+    Send the request again. The operator of the gateway must restore Redis."""
 
     status = 503
     type = "service_unavailable_error"
@@ -150,8 +138,7 @@ class KeysUnavailable(ToolgateError):
 class ResponsesUnavailable(ToolgateError):
     """The request needs a stored response, and Redis does not respond or refuses the command.
 
-    Retry. The operator of the gateway must restore Redis.
-    """
+    Send the request again. The operator of the gateway must restore Redis."""
 
     status = 503
     type = "service_unavailable_error"
@@ -162,8 +149,7 @@ class LimitsUnavailable(ToolgateError):
     """The API key has limits, Redis does not respond or refuses the command, and
     `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`.
 
-    Retry. The operator must restore Redis, or delete an entry of a wrong type.
-    """
+    Send the request again. The operator must restore Redis, or delete an entry of a wrong type."""
 
     status = 503
     type = "service_unavailable_error"

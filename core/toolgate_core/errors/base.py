@@ -14,8 +14,7 @@ MAX_PARAM = 300
 class ToolgateError(Exception):
     """Another failure.
 
-    Read the message.
-    """
+    Read the message."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
@@ -36,13 +35,13 @@ class ToolgateError(Exception):
         self.retry_after = retry_after
 
     def reworded(self, message: str, param: str | None) -> Self:
-        """The same error, with another message and path of the parameter: in the words of another
-        API. `copy` would call the class with the message only."""
-        made = type(self).__new__(type(self), message)
-        made.__dict__.update(self.__dict__)
-        made.message = shortened(message, MAX_MESSAGE)
-        made.param = param if param is None else shortened(param, MAX_PARAM)
-        return made
+        """Return the same error, with another message and path of the parameter: in the words of
+        another API. `copy` would call the class with the message only."""
+        other = type(self).__new__(type(self), message)
+        other.__dict__.update(self.__dict__)
+        other.message = shortened(message, MAX_MESSAGE)
+        other.param = param if param is None else shortened(param, MAX_PARAM)
+        return other
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error object with the extra fields of the class."""
@@ -50,7 +49,8 @@ class ToolgateError(Exception):
         return {"error": error | self.details()}
 
     def details(self) -> dict[str, Any]:
-        """The fields of the error object that are added to OpenAI's four, or replace them."""
+        """Return the fields of the error object that are added to OpenAI's four, or replace
+        them."""
         return {}
 
 

@@ -13,8 +13,7 @@ MAX_POINTER = 2_000
 class InvalidRequest(ToolgateError):
     """The body is not valid JSON, or a parameter has an invalid value or combination with others.
 
-    Correct the parameter that `param` names.
-    """
+    Correct the parameter that `param` names."""
 
     status = 400
     type = "invalid_request_error"
@@ -24,8 +23,7 @@ class InvalidRequest(ToolgateError):
 class RequestTooLarge(InvalidRequest):
     """The body exceeds `TOOLGATE_MAX_BODY_BYTES` or the limit on its JSON values.
 
-    Shorten the messages, or reduce the images.
-    """
+    Shorten the messages, or reduce the images."""
 
     status = 413
     code = "request_too_large"
@@ -34,8 +32,7 @@ class RequestTooLarge(InvalidRequest):
 class RequestTimeout(InvalidRequest):
     """The body did not arrive within `TOOLGATE_BODY_TIMEOUT`.
 
-    Retry over a faster connection or with a smaller body.
-    """
+    Send the request again over a faster connection, or with a smaller body."""
 
     status = 408
     code = "request_timeout"
@@ -44,8 +41,7 @@ class RequestTimeout(InvalidRequest):
 class UnsupportedEncoding(InvalidRequest):
     """The body is compressed.
 
-    Send it without `content-encoding`.
-    """
+    Send it without `content-encoding`."""
 
     status = 415
     code = "unsupported_encoding"
@@ -54,8 +50,7 @@ class UnsupportedEncoding(InvalidRequest):
 class InvalidTools(InvalidRequest):
     """The name of a tool is invalid, or its schema is not a valid JSON Schema.
 
-    Correct the definition that `param` names.
-    """
+    Correct the definition that `param` names."""
 
     code = "invalid_tools"
 
@@ -63,8 +58,7 @@ class InvalidTools(InvalidRequest):
 class UnknownTool(InvalidRequest):
     """`tool_choice` names a tool that is not in `tools`, or not loaded.
 
-    Add the tool to `tools`, or correct the name.
-    """
+    Add the tool to `tools`, or correct the name."""
 
     code = "unknown_tool"
 
@@ -72,8 +66,7 @@ class UnknownTool(InvalidRequest):
 class UnsupportedParameter(InvalidRequest):
     """The gateway does not support a parameter or its value.
 
-    Remove it. See docs/api/parameters.md.
-    """
+    Remove it. See docs/api/parameters.md."""
 
     code = "unsupported_parameter"
 
@@ -82,8 +75,7 @@ class PreviousResponseNotFound(InvalidRequest):
     """`previous_response_id` names a response that is not stored for this API key or its team, or
     that continues such a one.
 
-    Send the earlier items in `input`.
-    """
+    Send the earlier items in `input`."""
 
     code = "previous_response_not_found"
 
@@ -91,8 +83,7 @@ class PreviousResponseNotFound(InvalidRequest):
 class ResponseNotFound(InvalidRequest):
     """This API key or its team has no stored response with this ID, no longer or not yet.
 
-    Correct the ID, or create the response with `store: true`.
-    """
+    Correct the ID, or create the response with `store: true`."""
 
     status = 404
     code = "response_not_found"
@@ -101,21 +92,19 @@ class ResponseNotFound(InvalidRequest):
 class ItemNotFound(InvalidRequest):
     """An `item_reference` names an item that is not stored for this API key or its team.
 
-    Send the item itself.
-    """
+    Send the item itself."""
 
     status = 404
     code = "item_not_found"
 
 
 class SchemaNotEnforceable(InvalidRequest):
-    """A schema can't be enforced: masks can't enforce a keyword of a tool with `strict: true`, a
+    """A schema cannot be enforced: masks cannot enforce a keyword of a tool with `strict: true`, a
     reference leads out of the schema, no value satisfies it …
 
     Change the keyword at `pointer`, or omit `strict`.
 
-    `pointer`: that of the keyword.
-    """
+    `pointer`: that of the keyword."""
 
     code = "schema_not_enforceable"
 
@@ -132,8 +121,7 @@ class SchemaTooComplex(SchemaNotEnforceable):
 
     Simplify the schema, or split the tool.
 
-    `pointer`: that of the place at which the limit was exceeded.
-    """
+    `pointer`: that of the place at which the limit was exceeded."""
 
     code = "schema_too_complex"
 
@@ -142,8 +130,7 @@ class TemplateRefused(InvalidRequest):
     """The model's chat template failed on the messages, or the model does not support their
     content.
 
-    Correct the messages as the error states.
-    """
+    Correct the messages as the error states."""
 
     code = "template_refused"
 
@@ -153,8 +140,7 @@ class BudgetTooSmall(InvalidRequest):
 
     Set `max_tokens` to at least `least_max_tokens`.
 
-    `least_max_tokens`: the minimum.
-    """
+    `least_max_tokens`: the minimum."""
 
     code = "max_tokens_too_small"
 
@@ -172,8 +158,7 @@ class ContextLengthExceeded(InvalidRequest):
     Shorten the messages, or lower `max_tokens`.
 
     In tokens: `context_length`; `prompt_tokens`, if all of them were counted; `max_tokens` of the
-    response, if the prompt alone would fit.
-    """
+    response, if the prompt alone would fit."""
 
     code = "context_length_exceeded"
 

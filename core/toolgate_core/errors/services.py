@@ -11,21 +11,19 @@ from .base import ToolgateError
 class EnforcementFailed(ToolgateError):
     """The enforcement failed in the engine, or its output violates a grammar.
 
-    Retry. If the message asks for a report, report the tool's schema.
-    """
+    Send the request again. If the message asks for a report, report the tool's schema."""
 
     code = "enforcement_failed"
 
 
 class ToolSchemaViolation(ToolgateError):
-    """A call, or content with a format, violates a keyword that masks can't enforce, also after
+    """A call, or content with a format, violates a keyword that masks cannot enforce, also after
     `TOOLGATE_RESAMPLES` resamples.
 
-    Retry, or remove the keyword from the schema.
+    Send the request again, or remove the keyword from the schema.
 
     `pointer`: that of the value in the arguments or content. `keyword`: the keyword that it
-    violates.
-    """
+    violates."""
 
     code = "tool_schema_violation"
 
@@ -42,8 +40,7 @@ class ArgumentsNotChecked(ToolgateError):
     """The validation of a completed call exceeded its limits on time or memory, so the call is not
     sent.
 
-    Simplify the references and patterns of the tool's schema.
-    """
+    Simplify the references and patterns of the tool's schema."""
 
     code = "arguments_not_checked"
 
@@ -51,8 +48,7 @@ class ArgumentsNotChecked(ToolgateError):
 class ChecksBusy(ToolgateError):
     """No process became free in time for an expensive schema or call, or a PDF.
 
-    Retry after the time in Retry-After.
-    """
+    Send the request again after the time in Retry-After."""
 
     status = 503
     type = "service_unavailable_error"
@@ -63,8 +59,7 @@ class ChecksFailed(ToolgateError):
     """The processes for expensive schemas and calls, and for PDFs, did not start, or were killed
     twice.
 
-    Retry after the time in Retry-After.
-    """
+    Send the request again after the time in Retry-After."""
 
     status = 503
     type = "service_unavailable_error"
@@ -75,8 +70,7 @@ class GatewayMisconfigured(ToolgateError):
     """The configuration does not allow enforcement, which the API key requires, or lacks the
     credentials of a provider.
 
-    The operator must change the setting that the message names.
-    """
+    The operator must change the setting that the message names."""
 
     code = "gateway_misconfigured"
 
@@ -84,8 +78,7 @@ class GatewayMisconfigured(ToolgateError):
 class InternalFault(ToolgateError):
     """The gateway has a bug. Its log has the traceback.
 
-    Retry, and report the traceback.
-    """
+    Send the request again, and report the traceback."""
 
     code = "internal_error"
 
@@ -94,8 +87,7 @@ class ClientDisconnected(ToolgateError):
     """The client closed the connection early. Log events, and other readers of a response
     (Responses), get this error.
 
-    Nothing, or send the request again.
-    """
+    Nothing, or send the request again."""
 
     status = 499
     code = "client_disconnected"
@@ -105,8 +97,7 @@ class GatewayStopped(ToolgateError):
     """The gateway process that generated a response in the background stopped before the end, or
     could not reach Redis.
 
-    Create the response again.
-    """
+    Create the response again."""
 
     status = 503
     type = "service_unavailable_error"
@@ -119,15 +110,14 @@ class GrammarsRefused(ToolgateError):
 
     Nothing.
 
-    `verdicts`: those of the refused grammars, as the wire has them.
-    """
+    `verdicts`: those of the refused grammars, as the wire has them."""
 
     status = 409
     type = "invalid_request_error"
     code = "grammars_refused"
 
     def __init__(self, verdicts: Sequence[dict[str, Any]]) -> None:
-        super().__init__("Schemas of this request can't be enforced.")
+        super().__init__("Schemas of this request cannot be enforced.")
         self.verdicts = tuple(verdicts)
 
     def details(self) -> dict[str, Any]:
@@ -138,8 +128,7 @@ class FingerprintMismatch(ToolgateError):
     """The replica is another one than the gateway's message is for, or a router has changed the
     message (`param` is `toolgate`). The gateway repeats the request.
 
-    Nothing.
-    """
+    Nothing."""
 
     status = 409
     type = "invalid_request_error"
@@ -150,8 +139,7 @@ class BackendUnavailable(ToolgateError):
     """No backend is reachable, responds to health checks and accepts the gateway's key, or the
     backend is at capacity.
 
-    Retry after the time in Retry-After.
-    """
+    Send the request again after the time in Retry-After."""
 
     status = 503
     type = "service_unavailable_error"
@@ -161,8 +149,7 @@ class BackendUnavailable(ToolgateError):
 class BackendTimeout(ToolgateError):
     """The backend exceeded one of the time limits `TOOLGATE_…_TIMEOUT`.
 
-    Retry, or raise the time limit.
-    """
+    Send the request again, or raise the time limit."""
 
     status = 504
     type = "timeout_error"
@@ -173,8 +160,7 @@ class BackendFailed(ToolgateError):
     """The backend returned an error or an invalid response, such as a compressed or too large one,
     or counts that contradict its tokens.
 
-    Read the message. Gateway and backend must be of the same release.
-    """
+    Read the message. Gateway and backend must be of the same release."""
 
     status = 502
     type = "server_error"
@@ -184,8 +170,7 @@ class BackendFailed(ToolgateError):
 class CompactionFailed(ToolgateError):
     """The model did not complete the summary of the conversation.
 
-    Retry, with another seed if the request has one, or shorten the conversation in the client.
-    """
+    Send the request again, with another seed if it has one, or shorten the conversation."""
 
     status = 502
     type = "server_error"
@@ -195,5 +180,4 @@ class CompactionFailed(ToolgateError):
 class BackendLost(BackendFailed):
     """The backend closed the connection after it had accepted the request.
 
-    Retry.
-    """
+    Send the request again."""

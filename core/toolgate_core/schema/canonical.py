@@ -50,12 +50,11 @@ EMPTY_PARAMETERS: dict[str, Any] = {
 
 
 def canonical_parameters(parameters: object, *, param: str = "parameters") -> dict[str, Any]:
-    """The canonical form of a tool's `parameters`: JSON Schema 2020-12, without anything that does
-    not change the grammar.
+    """Return the canonical form of a tool's `parameters`: JSON Schema 2020-12, without anything
+    that does not change the grammar.
 
-    Raises InvalidTools, which names `param`, if they are not a JSON Schema of an object. Raises
-    SchemaNotEnforceable if a reference leads out of them, or if they have too many values.
-    """
+    Raise InvalidTools, which names `param`, if they are not a JSON Schema of an object. Raise
+    SchemaNotEnforceable if a reference leads out of them, or if they have too many values."""
     if parameters is None:
         return dict(EMPTY_PARAMETERS)
     canonical = canonical_schema(parameters, param=param)
@@ -69,7 +68,7 @@ def canonical_parameters(parameters: object, *, param: str = "parameters") -> di
 
 
 def canonical_schema(schema: object, *, param: str) -> dict[str, Any]:
-    """The canonical form of a schema of any value, as it was meant (`corrections`). Raises as
+    """Return the canonical form of a schema of any value, as it was meant (`corrections`). Raise as
     `canonical_parameters` does."""
     if not isinstance(schema, dict):
         raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
@@ -147,7 +146,7 @@ def _check_extent(value: object, param: str) -> None:
 
 
 def _children(length: int, value: object) -> list[tuple[int, object]]:
-    """The values directly inside a value, each with the length of its JSON Pointer."""
+    """Return the values directly inside a value, each with the length of its JSON Pointer."""
     if isinstance(value, dict):
         return [(length + 1 + len(str(name)), child) for name, child in value.items()]
     if isinstance(value, list):

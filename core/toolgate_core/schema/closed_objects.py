@@ -39,7 +39,7 @@ def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def are_closed(parameters: Any) -> bool:
-    """Whether objects that declare properties are closed by default."""
+    """Return whether objects that declare properties are closed by default."""
     return not any(map(_combines, schema_objects(parameters)))
 
 
@@ -51,7 +51,7 @@ def _combines(schema: dict[str, Any]) -> bool:
 
 
 def _is_closed(schema: dict[str, Any]) -> bool:
-    """Whether an object declares all members that it needs, and no others."""
+    """Return whether an object declares all members that it needs, and no others."""
     properties = schema.get("properties")
     return (
         isinstance(properties, dict)
@@ -63,17 +63,16 @@ def _is_closed(schema: dict[str, Any]) -> bool:
 
 
 def has_open_objects(schema: Any) -> bool:
-    """Whether one of its objects sets `additionalProperties` to true. The canonical form drops
-    that keyword, since it is the default of JSON Schema."""
+    """Return whether one of its objects sets `additionalProperties` to true. The canonical form
+    drops that keyword, since it is the default of JSON Schema."""
     return any(node.get("additionalProperties") in (True, {}) for node in schema_objects(schema))
 
 
 def with_open_objects(schema: Any) -> Any:
-    """A copy of `schema` that sets `additionalProperties: true` where it is the default.
+    """Return a copy of `schema` that sets `additionalProperties: true` where it is the default.
 
     A schema with `unevaluatedProperties` is returned unchanged: next to that keyword, an explicit
-    `additionalProperties` would change its meaning.
-    """
+    `additionalProperties` would change its meaning."""
     if any("unevaluatedProperties" in node for node in schema_objects(schema)):
         return schema
     copy = deep_copy(schema)

@@ -53,12 +53,12 @@ class Correction:
 
 
 def corrections(schema: Any) -> tuple[Correction, ...]:
-    """The corrections that `corrected` makes."""
+    """Return the corrections that `corrected` makes."""
     return tuple(_correct(deep_copy(schema), schema))
 
 
 def corrected(schema: Any) -> Any:
-    """The schema as it was meant. Without slips it is the given one, otherwise a copy."""
+    """Return the schema as it was meant. Without slips it is the given one, otherwise a copy."""
     copy = deep_copy(schema)
     return copy if [*_correct(copy, schema)] else schema
 
@@ -119,8 +119,8 @@ def _read(keyword: str, value: Any, schema: dict[str, Any]) -> tuple[Any, str] |
 
 
 def _types(value: Any) -> Any:
-    """The value of `type` with the names that JSON Schema has for the types; empty if it allows
-    any. `string|null` and `string?` are lists."""
+    """Return the value of `type` with the names that JSON Schema has for the types; empty if it
+    allows any. `string|null` and `string?` are lists."""
     if isinstance(value, str):
         names = [*value.removesuffix("?").split("|"), *["null"] * value.endswith("?")]
         if len(names) > 1:
@@ -151,24 +151,24 @@ def _meant(schema: Any, ref: Any, at: str, spelled: dict[str, list[str]]) -> str
     wanted, at = _plain(wanted), _plain(at)
     around = [at[: slash.start()] + wanted for slash in re.finditer("/|$", at)]
     for text in (*reversed(around), wanted.rpartition(_DEFINITION)[2].removeprefix("/")):
-        if found := spelled.get(text):
-            return "#" + found[0].replace("%", "%25") if len(found) == 1 else None
+        if meant := spelled.get(text):
+            return "#" + meant[0].replace("%", "%25") if len(meant) == 1 else None
     return None
 
 
 def _spelled(schema: Any) -> dict[str, list[str]]:
-    """The pointers of all schemas inside a schema, by what references to them may spell."""
+    """Return the pointers of all schemas inside a schema, by what references to them may spell."""
     spelled: dict[str, list[str]] = {}
     for pointer, node in subschemas(schema):
         if pointer and isinstance(node, dict) and not {"$id", "id"}.isdisjoint(node):
             return {"": []}  # references inside it are relative to it
         text = _plain(pointer)
-        for each in {text, text.rpartition(_DEFINITION)[2]}:
-            spelled.setdefault(each, []).append(pointer)
+        for spelling in {text, text.rpartition(_DEFINITION)[2]}:
+            spelled.setdefault(spelling, []).append(pointer)
     return spelled
 
 
 def _plain(pointer: str) -> str:
-    """A JSON Pointer without escapes, with one spelling of definitions."""
+    """Return a JSON Pointer without escapes, with one spelling of definitions."""
     text = unquote(pointer).replace("~1", "/").replace("~0", "~")
     return re.sub("/(definitions|components/schemas)/", _DEFINITION, text)

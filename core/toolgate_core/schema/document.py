@@ -36,10 +36,9 @@ ten microseconds. Of 2,401 real schemas, none has more than 1,155."""
 def normalise(schema: Any, *, param: str | None = None) -> Any:
     """A copy of `schema` whose only references are `$ref: "#"` and `$ref: "#/…"`.
 
-    A schema with a `$dynamicRef` that has several possible targets keeps its references. Raises
+    A schema with a `$dynamicRef` that has several possible targets keeps its references. Raise
     SchemaNotEnforceable, with the pointer of the reference in the given schema, if the target is
-    outside the schema or missing. Raises InvalidTools if a keyword has a value of the wrong type.
-    """
+    outside the schema or missing. Raise InvalidTools if a keyword has a value of the wrong type."""
     document = _Document(deep_copy(schema), draft_of(schema), param)
     document.index(document.root, "", None)
     document.resolve()
@@ -81,10 +80,10 @@ class _Document:
             pending.extend((child, base, (trail, step)) for step, child in children("", node))
 
     def _register_names(self, node: dict[str, Any], base: str, trail: Trail) -> str:
-        """Register the `$id` and the anchors of a subschema. Returns its base URI."""
-        given = node.get(self._id)
-        if isinstance(given, str) and not (self._legacy and "$ref" in node):
-            uri, fragment = self._resolved(base, given, (trail, f"/{self._id}"))
+        """Register the `$id` and the anchors of a subschema. Return its base URI."""
+        identifier = node.get(self._id)
+        if isinstance(identifier, str) and not (self._legacy and "$ref" in node):
+            uri, fragment = self._resolved(base, identifier, (trail, f"/{self._id}"))
             if uri != base or node is self.root:
                 base = uri
                 self._resources[uri] = node
@@ -129,26 +128,26 @@ class _Document:
         resource = self._resources[uri]
         try:
             if not fragment or fragment.startswith("/"):
-                found = at_pointer(resource, fragment)
+                target = at_pointer(resource, fragment)
             else:
-                found = self._anchors[uri, fragment]
+                target = self._anchors[uri, fragment]
         except (LookupError, ValueError) as error:
             raise self._error(f"The target of the reference {ref!r} is missing.", trail) from error
-        if not isinstance(found, dict | bool):
+        if not isinstance(target, dict | bool):
             raise self._error(f"The target of the reference {ref!r} is not a schema.", trail)
-        if isinstance(found, dict):
-            self.index(found, uri, (None, fragment))
-            self._check_dynamic(keyword, fragment, found, trail)
-        return found
+        if isinstance(target, dict):
+            self.index(target, uri, (None, fragment))
+            self._check_dynamic(keyword, fragment, target, trail)
+        return target
 
     def _check_dynamic(
-        self, keyword: str, fragment: str, found: dict[str, Any], trail: Trail
+        self, keyword: str, fragment: str, target: dict[str, Any], trail: Trail
     ) -> None:
-        """Note whether the target of a reference depends on the dynamic scope. Raises for recursive
+        """Note whether the target of a reference depends on the dynamic scope. Raise for recursive
         references that do."""
-        if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
+        if keyword == "$dynamicRef" and target.get("$dynamicAnchor") == fragment:
             self._truly_dynamic |= len(self._dynamic[fragment]) > 1
-        recursive = keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True
+        recursive = keyword == "$recursiveRef" and target.get("$recursiveAnchor") is True
         if recursive and self._recursive > 1:
             raise self._error(
                 "$recursiveRef over several schemas is not supported. Use $dynamicRef.", trail
@@ -215,12 +214,12 @@ class _Document:
         node["allOf"] = [*present, {"$ref": ref}]
 
     def _places(self) -> dict[int, Trail]:
-        """The current trails of references and targets, by identity."""
+        """Return the current trails of references and targets, by identity."""
         wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
         return {id(value): at for at, value in trails(self.root) if id(value) in wanted}
 
     def _resolved(self, base: str, uri: str, trail: Trail) -> tuple[str, str]:
-        """The URI resolved against its base, and its fragment. urllib does not join URNs."""
+        """Return the URI resolved against its base, and its fragment. urllib does not join URNs."""
         if uri.startswith("#"):
             return base, uri[1:]
         self._joined += len(base) + len(uri)
@@ -241,18 +240,18 @@ class _Document:
 
 
 def _translate_patterns(node: dict[str, Any]) -> int:
-    """Translate the patterns of one schema, without those inside it, in place. Returns the number
-    of characters that had to be translated."""
-    given, named = node.get("pattern"), node.get("patternProperties")
+    """Translate the patterns of one schema, without those inside it, in place. Return the number of
+    characters that had to be translated."""
+    single, named = node.get("pattern"), node.get("patternProperties")
     count = 0
-    if isinstance(given, str):
-        count += _translated(given)
-        node["pattern"] = portable(given)
+    if isinstance(single, str):
+        count += _translated(single)
+        node["pattern"] = portable(single)
     if isinstance(named, dict):
         count += sum(map(_translated, named))
-        made = {portable(pattern): schema for pattern, schema in named.items()}
-        if len(made) == len(named):  # otherwise, two would become the same one
-            node["patternProperties"] = made
+        translated = {portable(pattern): schema for pattern, schema in named.items()}
+        if len(translated) == len(named):  # otherwise, two would become the same one
+            node["patternProperties"] = translated
     return count
 
 
@@ -274,8 +273,8 @@ _DRAFTS = {
 
 
 def draft_of(schema: Any) -> int | None:
-    """The draft in a schema's `$schema`; None if it is missing or unknown. Such a schema is read as
-    2020-12, and keywords of older drafts keep their old meaning."""
+    """Return the draft in a schema's `$schema`; None if it is missing or unknown. Such a schema is
+    read as 2020-12, and keywords of older drafts keep their old meaning."""
     named = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(named, str):
         return None
@@ -283,8 +282,8 @@ def draft_of(schema: Any) -> int | None:
 
 
 def upgrade(schema: dict[str, Any], draft: int | None, *, param: str | None = None) -> None:
-    """Upgrade one subschema in place, without the schemas inside it. Raises InvalidTools if a new
-    keyword can't be combined with the present ones."""
+    """Upgrade one subschema in place, without the schemas inside it. Raise InvalidTools if a new
+    keyword cannot be combined with the present ones."""
     if draft is not None:
         for keyword in [k for k in schema if SINCE.get(k, 0) > draft]:
             del schema[keyword]

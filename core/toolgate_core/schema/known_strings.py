@@ -57,13 +57,13 @@ def known_texts(
     Without `with_names`, there must be no undeclared members: their names may be constrained. With
     `bare_names`, the names of members are written without quotation marks, so none may look like a
     number."""
-    found = [*islice(subschemas(schema), MAX_NODES + 1)]
-    nodes = [node for pointer, node in found if not _PART.search(pointer)]
+    pairs = [*islice(subschemas(schema), MAX_NODES + 1)]
+    nodes = [node for pointer, node in pairs if not _PART.search(pointer)]
     types = TypeReader(schema)
     known = [node for node in nodes if isinstance(node, dict)]
     try:
         if not (
-            0 < len(found) <= MAX_NODES
+            0 < len(pairs) <= MAX_NODES
             and all(_is_known(node, types) for node in nodes)
             and (with_names or all(_is_named(node, types) for node in nodes))
             and not (bare_names and any(map(_has_number_as_name, nodes)))

@@ -45,8 +45,7 @@ def check_limits(
 
     The check walks the schema once, level by level, without recursion, and stops at the first limit
     that is exceeded. It accepts values that are not valid in JSON (NaN, unpaired surrogates):
-    `grammar_key.tool_hash` and the grammar engines refuse them with errors of their own.
-    """
+    `grammar_key.tool_hash` and the grammar engines refuse them with errors of their own."""
     counts = {"nodes": 0, "properties": 0, "text": 0}
     level: list[tuple[Trail, object]] = [(None, parameters)]
     depth = 0
@@ -154,13 +153,13 @@ def _count_paths(schema: dict[str, Any], root: Any, paths: dict[int, int]) -> No
 
 
 def _combined(schema: dict[str, Any], root: Any) -> Iterator[dict[str, Any]]:
-    found: list[Any] = [schema[each] for each in _SINGLE if each in schema]
+    schemas: list[Any] = [schema[each] for each in _SINGLE if each in schema]
     for keyword in _LISTS:
         listed = schema.get(keyword)
-        found += listed if isinstance(listed, list) else []
+        schemas += listed if isinstance(listed, list) else []
     dependent = schema.get("dependentSchemas")
-    found += dependent.values() if isinstance(dependent, dict) else []
+    schemas += dependent.values() if isinstance(dependent, dict) else []
     pointer = pointer_of_ref(schema.get("$ref"))
     if pointer is not None:
-        found.append(at_pointer(root, pointer))
-    return (each for each in found if isinstance(each, dict))
+        schemas.append(at_pointer(root, pointer))
+    return (each for each in schemas if isinstance(each, dict))

@@ -24,7 +24,7 @@ from .regular.parts import (
     Look,
     Part,
     Ranges,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -52,8 +52,8 @@ _PLAIN = re.compile(
 
 @lru_cache(maxsize=4_096)
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of JSON Schema matches a text; true if it can't be parsed. The steps of the
-    engine are limited."""
+    """Return whether a pattern of JSON Schema matches a text; true if it cannot be parsed. The
+    steps of the engine are limited."""
     try:
         return jsonschema_rs.is_valid({"pattern": pattern}, text)
     except (ValueError, jsonschema_rs.ValidationError):
@@ -61,14 +61,14 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def is_portable(pattern: str) -> bool:
-    """Whether all readers read a pattern in the same way already, if it is one."""
+    """Return whether all readers read a pattern in the same way already, if it is one."""
     return _PLAIN.fullmatch(pattern) is not None
 
 
 @lru_cache(maxsize=4_096)
 def portable(pattern: str) -> str:
-    """The pattern in the shared syntax. The same one if it is written so already, or if it can't be
-    translated."""
+    """Return the pattern in the shared syntax. The same one if it is written so already, or if it
+    cannot be translated."""
     if is_portable(pattern):
         return pattern
     try:
@@ -83,20 +83,21 @@ def is_maskable(pattern: str) -> bool:
 
 
 def matches_nothing(pattern: str) -> bool:
-    """Whether certainly no text matches a pattern, such as `/^a$/`, where `$` is in the middle."""
+    """Return whether certainly no text matches a pattern, such as `/^a$/`, where `$` is in the
+    middle."""
     whole_text = _whole(pattern)
     return not isinstance(whole_text, str) and is_nothing(whole_text)
 
 
 def objection_to(pattern: str) -> str | None:
-    """Why masks can't enforce a pattern as it is; None if they can."""
+    """Why masks cannot enforce a pattern as it is; None if they can."""
     whole_text = _whole(pattern)
     return whole_text if isinstance(whole_text, str) else None
 
 
 @lru_cache(maxsize=4_096)
 def _whole(pattern: str) -> Part | str:
-    """The pattern of whole texts, or why there is none."""
+    """Return the pattern of whole texts, or why there is none."""
     try:
         return whole(parse(pattern))
     except Unsupported as error:
@@ -107,13 +108,14 @@ def _whole(pattern: str) -> Part | str:
 
 @lru_cache(maxsize=4_096)
 def for_engines(pattern: str) -> tuple[str, ...]:
-    """Patterns that together match what a pattern matches, as far as possible without look-around,
-    with anchors only where engines read them, and with characters that every validator accepts."""
+    """Return patterns that together match what a pattern matches, as far as possible without
+    look-around, with anchors only where engines read them, and with characters that every validator
+    accepts."""
     try:
-        given = parse(pattern)
-        parts = without_look_around(given)
-        if parts == (given,):
-            as_given = not has_inner_anchor(given) and with_certain_white_space(given) == given
+        parsed = parse(pattern)
+        parts = without_look_around(parsed)
+        if parts == (parsed,):
+            as_given = not has_inner_anchor(parsed) and with_certain_white_space(parsed) == parsed
             if as_given or not is_maskable(pattern):
                 return (pattern,)
         return tuple(map(_for_engines, parts))
@@ -130,11 +132,11 @@ def _for_engines(part: Part) -> str:
 
 MAX_STEPS = 2_000
 """What follows alternatives with anchors is written once for each of them."""
-_SOMETHING = Repeated(ANYTHING.part, 1, None)
+_SOMETHING = Repetition(ANYTHING.part, 1, None)
 
 
 def whole(part: Part) -> Part:
-    """What matches as a whole the texts in which a pattern is found. Raises Unsupported."""
+    """Return what matches as a whole the texts in which a pattern is found. Raise Unsupported."""
     if any(isinstance(each, BackReference) for each in every_part(part)):
         raise Unsupported("it has a back-reference")
     rewriter = _Rewriter()
@@ -170,7 +172,7 @@ class _Rewriter:
         self._steps = 0
 
     def rest(self, parts: tuple[Part, ...], *, at_start: bool) -> Part:
-        """The rests of a text that begin with a match of these parts."""
+        """Return the rests of a text that begin with a match of these parts."""
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise Unsupported("it has too many alternatives with anchors")
@@ -191,7 +193,7 @@ class _Rewriter:
                 return either(
                     [self.rest((each, *following), at_start=at_start) for each in options]
                 )
-            case Repeated(one, least, most) if has_assertion(part):
+            case Repetition(one, least, most) if has_assertion(part):
                 if most != 1 and not is_always_empty(one):
                     raise Unsupported("it repeats an anchor")
                 once = self.rest((one, *following), at_start=at_start)
@@ -202,13 +204,13 @@ class _Rewriter:
 
 
 def is_nothing(part: Part) -> bool:
-    """Whether no text matches a part without anchors."""
+    """Return whether no text matches a part without anchors."""
     match part:
         case Sequence(parts):
             return any(map(is_nothing, parts))
         case Alternatives(options):
             return all(map(is_nothing, options))
-        case Repeated(one, least):
+        case Repetition(one, least):
             return least > 0 and is_nothing(one)
     return part == NOTHING
 
@@ -219,7 +221,7 @@ def may_be_empty(part: Part) -> bool:
             return all(map(may_be_empty, parts))
         case Alternatives(options):
             return any(map(may_be_empty, options))
-        case Repeated(one, least):
+        case Repetition(one, least):
             return not least or may_be_empty(one)
     return not isinstance(part, Characters)
 
@@ -239,69 +241,70 @@ def _parts(part: Part) -> tuple[Part, ...]:
 
 
 def either(options: list[Part]) -> Part:
-    found = [each for each in dict.fromkeys(options) if each != NOTHING]
-    if len(found) < 2:
-        return found[0] if found else NOTHING
-    return ANYTHING if ANYTHING in found else Alternatives(tuple(found))
+    ways = [each for each in dict.fromkeys(options) if each != NOTHING]
+    if len(ways) < 2:
+        return ways[0] if ways else NOTHING
+    return ANYTHING if ANYTHING in ways else Alternatives(tuple(ways))
 
 
 # --- look-around ---
 
 
 def without_look_around(part: Part) -> tuple[Part, ...]:
-    """Patterns that together match what a pattern matches, without its look-ahead at the beginning
-    of a text and its look-behind at the end. Raises Unsupported for look-around of other forms."""
+    """Return patterns that together match what a pattern matches, without its look-ahead at the
+    beginning of a text and its look-behind at the end. Raise Unsupported for look-around of other
+    forms."""
     begin, *rest = part.parts if isinstance(part, Sequence) and part.parts else (part,)
     if begin != _START:
         return (part,)
-    found: list[Part] = []
+    parts: list[Part] = []
     while rest and isinstance(look := rest[0], Look) and not look.behind:
         del rest[0]
         if look.negative:
-            found += map(_other_beginning, options_of(look.part))
+            parts += map(_other_beginning, options_of(look.part))
         else:
-            found.append(Sequence((_START, look.part)))
+            parts.append(Sequence((_START, look.part)))
     if rest[-1:] == [_END] and isinstance(look := rest[-2:][0], Look) and look.behind:
         del rest[-2]
         if not isinstance(look.part, Characters):
             raise Unsupported("it has a look-behind")
         last = _other(look.part) if look.negative else look.part
-        most = Repeated(Sequence((ANYTHING, last)), 0 if look.negative else 1, 1)
-        found.append(Sequence((_START, most, _END)))
-    return (*found, Sequence((_START, *rest))) if rest or not found else tuple(found)
+        most = Repetition(Sequence((ANYTHING, last)), 0 if look.negative else 1, 1)
+        parts.append(Sequence((_START, most, _END)))
+    return (*parts, Sequence((_START, *rest))) if rest or not parts else tuple(parts)
 
 
 def _other_beginning(part: Part) -> Part:
-    """A pattern of the texts that do not begin with a match of `part`: with the characters of a
-    word, or with a run of characters that has one of a class, or two in a row, or that ends the
-    text. Raises Unsupported for others."""
+    """Return a pattern of the texts that do not begin with a match of `part`: with the characters
+    of a word, or with a run of characters that has one of a class, or two in a row, or that ends
+    the text. Raise Unsupported for others."""
     parts = part.parts if isinstance(part, Sequence) else (part,)
     match parts[parts[:1] == (_START,) :]:  # which holds at the beginning
-        case (Repeated(Characters() as run, 0, None), Anchor(end=True)):
-            return Sequence((_START, Repeated(run, 0, None), _other(run)))
-        case (Repeated(Characters() as run, 0, None), Characters() as one, *more) if (
+        case (Repetition(Characters() as run, 0, None), Anchor(end=True)):
+            return Sequence((_START, Repetition(run, 0, None), _other(run)))
+        case (Repetition(Characters() as run, 0, None), Characters() as one, *more) if (
             not run.properties | one.properties
             and (not more or (more == [one] and union(run.ranges, one.ranges) == run.ranges))
         ):
             other = Characters(other_than(union(other_than(run.ranges), one.ranges)))
             after = Characters(other_than(union(run.ranges, one.ranges)))
             if not more:
-                return Sequence((_START, Repeated(other, 0, None), Alternatives((_END, after))))
-            once = Repeated(one, 0, 1)
-            before = Repeated(Sequence((Repeated(other, 1, None), once)), 0, None)
+                return Sequence((_START, Repetition(other, 0, None), Alternatives((_END, after))))
+            once = Repetition(one, 0, 1)
+            before = Repetition(Sequence((Repetition(other, 1, None), once)), 0, None)
             return Sequence((_START, once, before, Alternatives((_END, after))))
         case (*word, Anchor(end=True)):
             rest: list[Part] = [ANYTHING.part]
         case (*word,):
             rest = []
-    for each in reversed(word):
-        if not isinstance(each, Characters):
+    for item in reversed(word):
+        if not isinstance(item, Characters):
             break
-        rest = [Alternatives((_END, _other(each), *(Sequence((each, one)) for one in rest)))]
+        rest = [Alternatives((_END, _other(item), *(Sequence((item, one)) for one in rest)))]
     else:
         if rest:
             return Sequence((_START, *rest))
-    raise Unsupported("its negative look-ahead can't be written without look-around")
+    raise Unsupported("its negative look-ahead cannot be written without look-around")
 
 
 def options_of(part: Part) -> tuple[Part, ...]:
@@ -309,7 +312,7 @@ def options_of(part: Part) -> tuple[Part, ...]:
 
 
 def _other(part: Characters) -> Characters:
-    """Every other character."""
+    """Return every other character."""
     if part.properties:
         return replace(part, excluded=not part.excluded)
     return Characters(other_than(part.ranges))
@@ -325,8 +328,8 @@ _OGHAM, _AFTER_OGHAM, _SEPARATOR, _NEXT_LINE, _MARK = 0x1680, 0x1681, 0x1C, 0x85
 
 
 def with_certain_white_space(part: Part) -> Part:
-    r"""The pattern without disputed characters for `\s` and `\S`. In a negative look-around it
-    stays as it is: there it would match more."""
+    r"""Return the pattern without disputed characters for `\s` and `\S`. In a negative look-around
+    it stays as it is: there it would match more."""
     match part:
         case Characters() if _tells_white_space(part.ranges):
             change = _with if part.excluded else _without

@@ -26,7 +26,7 @@ from .regular.parts import (
     Alternatives,
     Characters,
     Part,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -55,22 +55,22 @@ class Language:
     def after(self, state: int, character: str) -> int:
         """Return the state after one more character. Raise Unsupported if there are too many."""
         step = (state, character)
-        found = self._steps.get(step)
-        if found is None:
-            found = self._number(derivative(self._states[state], character))
+        following = self._steps.get(step)
+        if following is None:
+            following = self._number(derivative(self._states[state], character))
             if len(self._steps) >= MAX_STEPS:
                 self._steps.clear()
-            self._steps[step] = found
-        return found
+            self._steps[step] = following
+        return following
 
     def _number(self, state: Part) -> int:
-        found = self._numbers.get(state)
-        if found is None:
+        number = self._numbers.get(state)
+        if number is None:
             if len(self._states) >= MAX_STATES or sum(1 for _ in every_part(state)) > MAX_PARTS:
                 raise Unsupported("it has too many states")
-            found = self._numbers[state] = len(self._states)
+            number = self._numbers[state] = len(self._states)
             self._states.append(state)
-        return found
+        return number
 
     def is_dead(self, state: int) -> bool:
         """Return whether no text can follow."""
@@ -98,7 +98,7 @@ def derivative(part: Part, character: str) -> Part:
             return _either(inside, derivative(rest, character)) if may_be_empty(first) else inside
         case Alternatives(options):
             return _either(*(derivative(each, character) for each in options))
-        case Repeated(one, least, most):
+        case Repetition(one, least, most):
             if most == 0:
                 return NOTHING
             left = None if most is None else most - 1
@@ -145,7 +145,7 @@ def constraints_of(node: dict[str, Any], counted: int | None) -> Iterator[Constr
     the length up to which they count, if they may not count longer strings. Raise Unsupported if it
     is not known."""
     patterns = [each["pattern"] for each in (node, *node.get("allOf", ())) if "pattern" in each]
-    parts = tuple(whole(parse(each)) for each in patterns)
+    parts = tuple(whole(parse(pattern)) for pattern in patterns)
     lengths = {(_count(node, "minLength") or 0, _count(node, "maxLength"))}
     if counted is not None:
         lengths |= {
@@ -157,8 +157,8 @@ def constraints_of(node: dict[str, Any], counted: int | None) -> Iterator[Constr
         formats = LANGUAGES.get(node["format"], ())
         if not formats:
             raise Unsupported("its language is not known")
-    for each in formats:
-        more = (parse(f"^(?:{each})$"),) if each else ()
+    for name in formats:
+        more = (parse(f"^(?:{name})$"),) if name else ()
         for least, most in lengths:
             yield Constraint((*parts, *map(whole, more)), least, most)
 
@@ -176,7 +176,7 @@ State = tuple[tuple[int, ...] | None, ...]
 None if it allows no text that begins so."""
 
 
-class Counted(NamedTuple):
+class LengthState(NamedTuple):
     """A state of which only the number of characters matters."""
 
     length: int
@@ -197,7 +197,7 @@ class Counted(NamedTuple):
         return bool(self.kind) and all(abs(each) - self.length > more for each in self.kind)
 
 
-class _Constrained:
+class _ConstraintLanguage:
     """One constraint."""
 
     def __init__(self, constraint: Constraint) -> None:
@@ -240,24 +240,24 @@ class _Constrained:
 
     def texts(self) -> Iterator[tuple[str, tuple[int, ...] | None]]:
         """Yield short texts, each with its state."""
-        found: deque[tuple[str, tuple[int, ...]]] = deque([("", self.begin)])
+        pending: deque[tuple[str, tuple[int, ...]]] = deque([("", self.begin)])
         seen = {self.begin}
         tried = 0
-        while found and tried < MAX_SEARCH:
-            text, before = found.popleft()
+        while pending and tried < MAX_SEARCH:
+            text, before = pending.popleft()
             for character in _PLAIN:
                 tried += 1
                 state = self.after(before, character)
                 yield text + character, state
                 if state is not None and (state not in seen or not self._languages):
                     seen.add(state)
-                    found.append((text + character, state))
+                    pending.append((text + character, state))
 
 
 class StringLanguage:
     """What is known of one string: that it has one of these constraints."""
 
-    def __init__(self, constraints: list[_Constrained]) -> None:
+    def __init__(self, constraints: list[_ConstraintLanguage]) -> None:
         self._constraints = constraints
         self.begin: State = tuple(each.begin for each in constraints)
 
@@ -265,22 +265,22 @@ class StringLanguage:
         """Return the state after some more characters; None if it is not known."""
         pairs = zip(self._constraints, state, strict=True)
         try:
-            found = tuple(None if at is None else each.after(at, text) for each, at in pairs)
+            following = tuple(None if at is None else each.after(at, text) for each, at in pairs)
         except (Unsupported, RecursionError):
             return None
-        return None if found.count(None) == len(found) else found
+        return None if following.count(None) == len(following) else following
 
-    def counted(self, state: State) -> Counted | None:
-        """Return the state as `Counted`; None if a pattern matters."""
+    def counted(self, state: State) -> LengthState | None:
+        """Return the state as `LengthState`; None if a pattern matters."""
         kind: set[int] = set()
-        for each, at in zip(self._constraints, state, strict=True):
+        for constraint, at in zip(self._constraints, state, strict=True):
             if at is not None:
-                changes = each.changes(at)
+                changes = constraint.changes(at)
                 if changes is None:
                     return None
                 kind.update(changes)
         counts = [at[0] for at in state if at is not None]
-        return Counted(max(counts), tuple(sorted(kind)))
+        return LengthState(max(counts), tuple(sorted(kind)))
 
 
 class StringLanguages:
@@ -289,17 +289,17 @@ class StringLanguages:
 
     def __init__(self, constraints: Iterable[Constraint], listed: frozenset[str]) -> None:
         """`listed`: other strings that there may be."""
-        self._constraints = [_Constrained(each) for each in constraints]
+        self._constraints = [_ConstraintLanguage(constraint) for constraint in constraints]
         self._listed = listed
         self._tests: dict[str, list[bool | None]] = {}
         """By text: what each constraint allows."""
         self._unlisted: set[str] = set()
         """Those with which no listed string begins."""
         self._known: dict[tuple[int, ...], StringLanguage] = {}
-        for each in self._constraints:
-            self._find_tests(each)
+        for constraint in self._constraints:
+            self._find_tests(constraint)
 
-    def _find_tests(self, constraint: _Constrained) -> None:
+    def _find_tests(self, constraint: _ConstraintLanguage) -> None:
         """Find a text that the constraint allows and no list has, and one that it refuses."""
         wanted = {True, False} if constraint.has_patterns else {True}  # lengths take long to read
         try:
@@ -314,8 +314,8 @@ class StringLanguages:
         except (Unsupported, RecursionError):
             pass
 
-    def _verdict(self, text: str) -> Callable[[_Constrained], bool | None]:
-        def verdict(constraint: _Constrained) -> bool | None:
+    def _verdict(self, text: str) -> Callable[[_ConstraintLanguage], bool | None]:
+        def verdict(constraint: _ConstraintLanguage) -> bool | None:
             try:
                 return constraint.may_go_on(constraint.after(constraint.begin, text))
             except (Unsupported, RecursionError):
@@ -335,7 +335,7 @@ class StringLanguages:
         fitting = tuple(
             at
             for at in range(len(self._constraints))
-            if all(found[at] in (None, allowed[text]) for text, found in self._tests.items())
+            if all(results[at] in (None, allowed[text]) for text, results in self._tests.items())
         )
         if not fitting:
             return None

@@ -41,10 +41,10 @@ def require_tags(schema: Any) -> None:
     with suppress(AttributeError, LookupError, TypeError, ValueError):  # no schema: reported later
         nodes = [node for _, node in reachable(schema)]
         if not any("$dynamicRef" in node for node in nodes):
-            _Document(schema).require_tags(nodes)
+            _UnionTags(schema).require_tags(nodes)
 
 
-class _Document:
+class _UnionTags:
     def __init__(self, root: Any) -> None:
         self._root = root
         self._visits = 0
@@ -80,16 +80,16 @@ class _Document:
     def _leaves(self, schema: Any) -> Iterator[Any]:
         pending, seen = [schema], set[int]()
         while pending:
-            each = self._followed(pending.pop())
-            keywords = {*each} & ASSERTIONS if isinstance(each, dict) else set()
+            leaf = self._followed(pending.pop())
+            keywords = {*leaf} & ASSERTIONS if isinstance(leaf, dict) else set()
             if len(keywords) != 1 or keywords.isdisjoint(_UNIONS):
-                yield each
-            elif id(each) not in seen:
-                seen.add(id(each))
-                pending += each[keywords.pop()]
+                yield leaf
+            elif id(leaf) not in seen:
+                seen.add(id(leaf))
+                pending += leaf[keywords.pop()]
 
     def _followed(self, schema: Any) -> Any:
-        """The target of a schema that is only a reference."""
+        """Return the target of a schema that is only a reference."""
         while True:
             self._visits += 1
             if self._visits > MAX_VISITS:
@@ -99,17 +99,18 @@ class _Document:
             schema = at_pointer(self._root, pointer_of_ref(schema["$ref"]) or "")
 
     def _are_apart(self, arms: Iterable[Iterable[Any]], tag: str | None) -> bool:
-        """Whether the types of values, and the tag of objects, tell the alternatives apart."""
+        """Return whether the types of values, and the tag of objects, tell the alternatives
+        apart."""
         seen = set[str]()
         for arm in arms:
-            found = {sign for leaf in arm if leaf is not False for sign in self._signs(leaf, tag)}
-            if not seen.isdisjoint(found):
+            signs = {sign for leaf in arm if leaf is not False for sign in self._signs(leaf, tag)}
+            if not seen.isdisjoint(signs):
                 return False
-            seen |= found
+            seen |= signs
         return tag is None or "object" not in seen
 
     def _signs(self, leaf: Any, tag: str | None) -> Iterable[str]:
-        """The types of an alternative, or the values of the tag of its objects, as JSON."""
+        """Return the types of an alternative, or the values of the tag of its objects, as JSON."""
         types = own_types(leaf) if isinstance(leaf, dict) else ALL
         if types != {"object"}:
             return types

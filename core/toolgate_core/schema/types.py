@@ -35,70 +35,70 @@ class TypeReader:
         """By identity: a schema and what it combines."""
 
     def member(self, schema: Any, key: str | int) -> Types:
-        """The types of the member `key` of the objects that `schema` describes, or of the item
-        `key` of the arrays."""
+        """Return the types of the member `key` of the objects that `schema` describes, or of the
+        item `key` of the arrays."""
         kind = "object" if isinstance(key, str) else "array"
 
-        def own(each: Mapping[str, Any]) -> Types:
-            if kind not in own_types(each):
+        def direct(combined: Mapping[str, Any]) -> Types:
+            if kind not in own_types(combined):
                 return NONE
-            return reduce(frozenset.intersection, map(self.value, own_members(each, key)), ALL)
+            return reduce(frozenset.intersection, map(self.value, own_members(combined, key)), ALL)
 
-        return self._types(schema, own, {})
+        return self._types(schema, direct, {})
 
     def value(self, schema: Any) -> Types:
-        """The types of the values that `schema` describes."""
+        """Return the types of the values that `schema` describes."""
         return self._types(schema, own_types, self._values)
 
     def combined(self, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """A schema and all schemas that it combines for the same value, each once. Empty if there
-        are more than `MAX_COMBINED`."""
+        """Return a schema and all schemas that it combines for the same value, each once. Empty if
+        there are more than `MAX_COMBINED`."""
         if id(schema) not in self._combined:
             self._combined[id(schema)] = schema, _combined(schema, self._document)
         return self._combined[id(schema)][1]
 
     def _types(
-        self, schema: Any, own: Callable[[Mapping[str, Any]], Types], known: dict[int, Types]
+        self, schema: Any, direct: Callable[[Mapping[str, Any]], Types], known: dict[int, Types]
     ) -> Types:
-        """The types of a schema whose own keywords allow `own`. Adds them to `known`."""
+        """Return the types of a schema whose own keywords allow `direct`. Adds them to `known`."""
         if not isinstance(schema, Mapping):
             return NONE if schema is False else ALL
         if id(schema) not in known:
-            new = [each for each in self.combined(schema) if id(each) not in known]
-            known.update((id(each), own(each)) for each in new)
+            new = [combined for combined in self.combined(schema) if id(combined) not in known]
+            known.update((id(combined), direct(combined)) for combined in new)
             for _ in range(MAX_ROUNDS):
-                before = [known[id(each)] for each in new]
-                for each in reversed(new):  # a schema after those that it combines
-                    for group in _groups(each, self._document):
+                before = [known[id(combined)] for combined in new]
+                for combined in reversed(new):  # a schema after those that it combines
+                    for group in _groups(combined, self._document):
                         ways = (NONE if way is False else known.get(id(way), ALL) for way in group)
-                        known[id(each)] &= NONE.union(*ways)
-                if before == [known[id(each)] for each in new]:
+                        known[id(combined)] &= NONE.union(*ways)
+                if before == [known[id(combined)] for combined in new]:
                     break
         return known.get(id(schema), ALL)
 
 
 def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
-    """The types that the argument `key` can have, as far as the schema tells; `ALL` if the schema
-    does not tell anything, or forbids the argument."""
+    """Return the types that the argument `key` can have, as far as the schema tells; `ALL` if the
+    schema does not tell anything, or forbids the argument."""
     return TypeReader(parameters).member(parameters, key) or ALL
 
 
 def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
     pending: list[Any] = [schema]
-    found: dict[int, Mapping[str, Any]] = {}
+    combined: dict[int, Mapping[str, Any]] = {}
     while pending:
-        each = pending.pop()
-        if isinstance(each, Mapping) and id(each) not in found:
-            found[id(each)] = each
-            if len(found) > MAX_COMBINED:
+        subschema = pending.pop()
+        if isinstance(subschema, Mapping) and id(subschema) not in combined:
+            combined[id(subschema)] = subschema
+            if len(combined) > MAX_COMBINED:
                 return []
-            for group in _groups(each, document):
+            for group in _groups(subschema, document):
                 pending.extend(group)
-    return [*found.values()]
+    return [*combined.values()]
 
 
 def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
-    """The schemas that `schema` combines. A value satisfies one or more of each group."""
+    """Yield the schemas that `schema` combines. A value satisfies one or more of each group."""
     if (pointer := pointer_of_ref(schema.get("$ref"))) is not None:
         yield [at_pointer(document, pointer)]
     yield from ([each] for each in _list(schema, "allOf"))
@@ -106,8 +106,8 @@ def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
 
 
 def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
-    """The schemas of a member or item that `schema` itself has, without references and others that
-    it combines."""
+    """Return the schemas of a member or item that `schema` itself has, without references and
+    others that it combines."""
     if isinstance(key, int):
         first = _list(schema, "prefixItems")
         if key < len(first):
@@ -126,17 +126,17 @@ def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
 
 
 def own_types(schema: Mapping[str, Any]) -> Types:
-    """The types that the keywords of `schema` itself allow."""
-    found = ALL
+    """Return the types that the keywords of `schema` itself allow."""
+    types = ALL
     if "type" in schema:
         listed = schema["type"]
-        found = frozenset([listed] if isinstance(listed, str) else listed) & ALL
-        if "number" in found:
-            found |= {"integer"}
+        types = frozenset([listed] if isinstance(listed, str) else listed) & ALL
+        if "number" in types:
+            types |= {"integer"}
     values = [*_list(schema, "enum")] if "enum" in schema else None
     if "const" in schema:
         values = [schema["const"]]
-    return found if values is None else found & types_of(values)
+    return types if values is None else types & types_of(values)
 
 
 _TYPE_NAMES: dict[type, str] = {
@@ -150,14 +150,14 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def type_of(value: object) -> str:
-    """The name of a JSON value's type, with `integer` apart from `number`."""
+    """Return the name of a JSON value's type, with `integer` apart from `number`."""
     return _TYPE_NAMES.get(type(value), "object")
 
 
 def types_of(values: Iterable[object]) -> Types:
-    """A number such as 3.0 can also be written as an integer."""
-    found = {type_of(value) for value in values}
-    return frozenset(found | {"integer"} if "number" in found else found)
+    """Return a number such as 3.0 can also be written as an integer."""
+    types = {type_of(value) for value in values}
+    return frozenset(types | {"integer"} if "number" in types else types)
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:

@@ -18,7 +18,7 @@ _APPLIED = _WITH_SCHEMAS.difference(DEFINITIONS)
 
 
 def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
-    """A schema and every schema inside it, each with its JSON Pointer (RFC 6901)."""
+    """Yield a schema and every schema inside it, each with its JSON Pointer (RFC 6901)."""
     pending: list[tuple[str, Any]] = [("", schema)]
     while pending:
         pointer, node = pending.pop()
@@ -28,19 +28,19 @@ def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 def schema_objects(schema: Any) -> Iterator[dict[str, Any]]:
-    """A schema and every schema inside it, without those that are booleans."""
+    """Return a schema and every schema inside it, without those that are booleans."""
     return (node for _, node in subschemas(schema) if isinstance(node, dict))
 
 
 def children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas directly inside a schema, with their JSON Pointers."""
+    """Yield the schemas directly inside a schema, with their JSON Pointers."""
     for keyword in schema:
         if keyword in _WITH_SCHEMAS:
             yield from schemas_in(pointer, keyword, schema[keyword])
 
 
 def schemas_in(pointer: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
-    """The schemas directly inside the value of one keyword, with their JSON Pointers."""
+    """Return the schemas directly inside the value of one keyword, with their JSON Pointers."""
     if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
         return [(f"{pointer}/{keyword}/{escape(name)}", child) for name, child in value.items()]
     if keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
@@ -53,8 +53,8 @@ def schemas_in(pointer: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
 def reachable(
     schema: Any, *, start: str = "", opaque: Collection[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The subschemas that apply to an instance, each once: nested ones and targets of references,
-    without unused definitions, and without those inside the keywords `opaque`."""
+    """Yield the subschemas that apply to an instance, each once: nested ones and targets of
+    references, without unused definitions, and without those inside the keywords `opaque`."""
     pending = [(start, at_pointer(schema, start))]
     seen: set[int] = set()
     while pending:
@@ -79,12 +79,12 @@ def deep_copy(value: Any) -> Any:
 
 
 def values(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every value inside a JSON value, with its JSON Pointer."""
+    """Return every value inside a JSON value, with its JSON Pointer."""
     return ((joined(trail), node) for trail, node in trails(value))
 
 
 def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
-    """Every value inside a JSON value, with its trail (see `pointer`)."""
+    """Yield every value inside a JSON value, with its trail (see `pointer`)."""
     pending: list[tuple[Trail, Any]] = [(None, value)]
     while pending:
         trail, node = pending.pop()
@@ -93,7 +93,7 @@ def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
 
 
 def entries(trail: Trail, value: Any) -> list[tuple[Trail, Any]]:
-    """The values directly inside a JSON value, with their trails."""
+    """Return the values directly inside a JSON value, with their trails."""
     if isinstance(value, dict):
         return [((trail, f"/{escape(str(name))}"), each) for name, each in value.items()]
     if isinstance(value, list):
@@ -102,19 +102,19 @@ def entries(trail: Trail, value: Any) -> list[tuple[Trail, Any]]:
 
 
 def ref_to(pointer: str) -> str:
-    """The `$ref` for a JSON Pointer."""
+    """Return the `$ref` for a JSON Pointer."""
     return "#" + quote(pointer, safe="/~!$&'()*+,;=:@")
 
 
 def pointer_of_ref(ref: object) -> str | None:
-    """The JSON Pointer in a `$ref` within the document; None for other references."""
+    """Return the JSON Pointer in a `$ref` within the document; None for other references."""
     if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
         return None
     return unquote(ref[1:])
 
 
 def at_pointer(value: Any, pointer: str) -> Any:
-    """The value at a JSON Pointer. Raises LookupError."""
+    """Return the value at a JSON Pointer. Raise LookupError."""
     for token in pointer.split("/")[1:]:
         name = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list):

@@ -19,12 +19,12 @@ from ..dialects.dialect import (
     ID,
     NAME,
     Codec,
+    FlatTags,
     GemmaValues,
     Json,
     NestedTags,
     Part,
     Pythonic,
-    Tagged,
 )
 from ..dialects.marks import Marks
 from ..errors import EnforcementFailed
@@ -77,7 +77,7 @@ class CallReader:
         return twin
 
     def feed(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Event]:
-        """Raises EnforcementFailed if the text is not that of a call."""
+        """Raise EnforcementFailed if the text is not that of a call."""
         self._pending += text
         self._logprobs += logprobs
         events: list[Event] = []
@@ -108,11 +108,11 @@ class CallReader:
         return False
 
     def _read_name(self, events: list[Event]) -> bool:
-        found = _NAME.match(self._pending)
-        assert found is not None
-        if found.end() == len(self._pending):
+        name = _NAME.match(self._pending)
+        assert name is not None
+        if name.end() == len(self._pending):
             return False
-        self._name, self._pending = found.group(), self._pending[found.end() :]
+        self._name, self._pending = name.group(), self._pending[name.end() :]
         if not self._name:
             raise self._unexpected()
         self._start(events)
@@ -138,9 +138,9 @@ class CallReader:
             return
         identifier = self._id.replace("{name}", self._name) if self._id else None
         self._started = True
-        held, self._held = self._held, []
-        events.append(CallStart(self._index, self._name, self._take_logprobs(held), identifier))
-        events += held
+        deltas, self._held = self._held, []
+        events.append(CallStart(self._index, self._name, self._take_logprobs(deltas), identifier))
+        events += deltas
 
     def _read_arguments(self, events: list[Event]) -> bool:
         if self._parser is None:
@@ -171,8 +171,8 @@ class CallReader:
         logprobs = self._take_logprobs() if self._started else ()
         target.append(ArgumentsDelta(self._index, text, logprobs))
 
-    def _take_logprobs(self, held: list[Event] | None = None) -> tuple[TokenLogprob, ...]:
-        if held:  # the logprobs so far belong to the arguments, which follow
+    def _take_logprobs(self, deltas: list[Event] | None = None) -> tuple[TokenLogprob, ...]:
+        if deltas:  # the logprobs so far belong to the arguments, which follow
             return ()
         taken, self._logprobs = tuple(self._logprobs), []
         return taken
@@ -219,11 +219,11 @@ def is_object(text: str) -> bool:
 
 
 def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> ArgumentsParser:
-    """A parser for one call. `parameters` is the tool's canonical JSON Schema."""
+    """Return a parser for one call. `parameters` is the tool's canonical JSON Schema."""
     match codec:
         case Json():
             return JsonArguments()
-        case Tagged():
+        case FlatTags():
             return TaggedArguments(codec, parameters, marks)
         case NestedTags():
             return NestedArguments(codec, parameters, marks)
@@ -247,7 +247,7 @@ class CallSequence:
         """Number of complete calls."""
 
     def copy(self) -> CallSequence:
-        """An independent copy with the same state."""
+        """Return an independent copy with the same state."""
         twin = copy(self)
         twin._reader = self._reader.copy() if self._reader is not None else None
         return twin
@@ -265,7 +265,7 @@ class CallSequence:
             self._follow(text, events)
 
     def cut(self, *, repeats: bool = False) -> list[Event]:
-        """The events at the end by `max_tokens`, or by a call that `repeats` itself."""
+        """Return the events at the end by `max_tokens`, or by a call that `repeats` itself."""
         if not self.in_call:
             return [Finish("length", repeats=repeats)]
         assert self._reader is not None

@@ -45,7 +45,7 @@ class TurnForm:
         """Whether only marks begin and end the reasoning, and begin the calls."""
 
     def _parts(self, calls: Calls, opening: str) -> tuple[Part, ...]:
-        """The parts of a call with the text before it; adjacent literals are joined."""
+        """Return the parts of a call with the text before it; adjacent literals are joined."""
         parts: list[Part] = []
         for part in (opening, *calls.call):
             literal = part if isinstance(part, Slot) else self.marks.encode(part)
@@ -61,8 +61,8 @@ class TurnForm:
         return len(text) == 1 and self.marks.is_mark(text)
 
     def triggers(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The texts that begin the calls in content: up to the first mark, or to the first slot. If
-        a call begins with the name, the names of the tools with the text after them."""
+        """Return the texts that begin the calls in content: up to the first mark, or to the first
+        slot. If a call begins with the name, the names of the tools with the text after them."""
         if not self.first_call:
             return ()
         first = self.first_call[0]
@@ -75,12 +75,12 @@ class TurnForm:
         return (first[: next(marks, len(first)) + 1],)
 
     def trigger_token(self) -> int | None:
-        """The token that begins the calls, if that is one mark."""
-        found = self.triggers(())
-        return self.marks.token(found[0]) if found and self._is_mark(found[0]) else None
+        """Return the token that begins the calls, if that is one mark."""
+        triggers = self.triggers(())
+        return self.marks.token(triggers[0]) if triggers and self._is_mark(triggers[0]) else None
 
     def further_begin(self) -> str:
-        """The text with which another call begins, up to its first slot."""
+        """Return the text with which another call begins, up to its first slot."""
         first = self.further_call[0] if self.further_call else ""
         return first if isinstance(first, str) else ""
 
@@ -95,8 +95,7 @@ class FreeText:
     """Text that is withheld until it is known to be part of the response.
 
     Withheld are trailing white space, because models write line breaks around marks, and text that
-    may be the beginning of one of the texts that end the free text.
-    """
+    may be the beginning of one of the texts that end the free text."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -118,14 +117,15 @@ class FreeText:
         return taken
 
     def find(self, ends: Sequence[str], *, at_start: bool = False) -> tuple[int, str] | None:
-        """The first of `ends` that occurs, and its position. With `at_start`, only at 0."""
+        """Return the first of `ends` that occurs, and its position. With `at_start`, only at 0."""
         if at_start:
             return next(((0, end) for end in ends if self.text.startswith(end)), None)
-        found = [(at, end) for end in ends if (at := self.text.find(end)) >= 0]
-        return min(found, default=None)
+        places = [(at, end) for end in ends if (at := self.text.find(end)) >= 0]
+        return min(places, default=None)
 
     def release(self, ends: Sequence[str]) -> tuple[str, tuple[TokenLogprob, ...]]:
-        """The text that is part of the response, whatever follows; empty if it is white space."""
+        """Return the text that is part of the response, whatever follows; empty if it is white
+        space."""
         keep = 0
         for end in ends:
             if len(end) > 1:  # a mark is no beginning of itself
@@ -138,7 +138,7 @@ class FreeText:
         return released, logprobs
 
 
-class Message(Enum):
+class MessageKind(Enum):
     REASONING = auto()
     CONTENT = auto()
     """Content at the end of the turn."""
@@ -152,24 +152,27 @@ class Messages:
 
     def __init__(self, form: TurnForm, triggers: Sequence[str]) -> None:
         begins = [
-            (form.reasoning_begin, Message.REASONING),
-            (form.content_begin, Message.CONTENT),
-            (form.preamble, Message.PREAMBLE),
-            *((trigger, Message.CALLS) for trigger in triggers),
+            (form.reasoning_begin, MessageKind.REASONING),
+            (form.content_begin, MessageKind.CONTENT),
+            (form.preamble, MessageKind.PREAMBLE),
+            *((trigger, MessageKind.CALLS) for trigger in triggers),
         ]
         self._begins = [(text, message) for text, message in begins if text]
-        self._ends = {Message.CONTENT: form.content_end, Message.PREAMBLE: form.preamble_end}
+        self._ends = {
+            MessageKind.CONTENT: form.content_end,
+            MessageKind.PREAMBLE: form.preamble_end,
+        }
 
-    def begun(self, written: str) -> tuple[Message, str] | None:
-        """The message that begins with `written`, and its beginning."""
-        found = (each for each in self._begins if written.startswith(each[0]))
-        longest = max(found, key=lambda each: len(each[0]), default=None)
+    def begun(self, written: str) -> tuple[MessageKind, str] | None:
+        """Return the message that begins with `written`, and its beginning."""
+        begun = (each for each in self._begins if written.startswith(each[0]))
+        longest = max(begun, key=lambda each: len(each[0]), default=None)
         return None if longest is None else (longest[1], longest[0])
 
     def may_begin(self, written: str) -> bool:
         """Whether a message may begin with `written` and more text."""
         return any(text != written and text.startswith(written) for text, _ in self._begins)
 
-    def end(self, message: Message) -> str:
-        """The text that ends a message of content; empty if there is none."""
+    def end(self, message: MessageKind) -> str:
+        """Return the text that ends a message of content; empty if there is none."""
         return self._ends[message]

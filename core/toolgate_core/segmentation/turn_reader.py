@@ -15,7 +15,7 @@ from ..deltas import ContentDelta, Event, ReasoningDelta
 from ..errors import EnforcementFailed
 from ..wire import TokenLogprob
 from .call_reader import CallSequence
-from .turn_form import FreeText, Message, Messages, TurnForm
+from .turn_form import FreeText, MessageKind, Messages, TurnForm
 
 
 class _Phase(Enum):
@@ -39,7 +39,7 @@ class TurnReader:
         self._form = form
         self._triggers = form.triggers(schemas)
         self._messages = Messages(form, self._triggers) if form.content_begin else None
-        self._message: Message | None = None  # the message of content that has begun
+        self._message: MessageKind | None = None  # the message of content that has begun
         self._phase = _Phase.REASONING if reasoning_open else _Phase.CONTENT
         self._free = FreeText()
         self._begun = False  # whether the current reasoning or content has had an event
@@ -52,7 +52,7 @@ class TurnReader:
         self.reasoning_tokens = 0
 
     def copy(self) -> TurnReader:
-        """An independent copy with the same state."""
+        """Return an independent copy with the same state."""
         twin = copy(self)
         twin._free, twin.calls = self._free.copy(), self.calls.copy()
         return twin
@@ -71,7 +71,7 @@ class TurnReader:
         """Whether the turn may end here."""
         if self._phase is _Phase.CALLS:
             return not self.calls.in_call
-        return self._phase is not _Phase.REASONING and self._message is not Message.PREAMBLE
+        return self._phase is not _Phase.REASONING and self._message is not MessageKind.PREAMBLE
 
     def count(self, tokens: int) -> None:
         """Count the tokens that are read next."""
@@ -84,7 +84,7 @@ class TurnReader:
         return self.feed(symbol)
 
     def feed(self, text: str, logprob: TokenLogprob | None = None) -> list[Event]:
-        """Read text: of one token, if there is a `logprob`. Raises EnforcementFailed for text or
+        """Read text: of one token, if there is a `logprob`. Raise EnforcementFailed for text or
         marks in the wrong place."""
         events: list[Event] = []
         if self._phase is _Phase.CALLS:
@@ -96,7 +96,7 @@ class TurnReader:
         return events
 
     def release(self) -> list[Event]:
-        """The events of withheld text at the end of the turn."""
+        """Return the events of withheld text at the end of the turn."""
         events: list[Event] = []
         text, logprobs = self._free.take()
         if self._messages and self._phase is _Phase.CONTENT and self._message is None:
@@ -130,11 +130,11 @@ class TurnReader:
 
     def _in_reasoning(self, events: list[Event]) -> None:
         end = self._form.reasoning_end
-        found = self._free.find((end,))
-        if found is None:
+        place = self._free.find((end,))
+        if place is None:
             self._release((end,), events)
             return
-        rest = self._split(found, events)
+        rest = self._split(place, events)
         self._phase, self._begun = _Phase.CONTENT, False
         self._skip = self._form.after_reasoning
         self._content_end = self._form.end_after_reasoning
@@ -163,8 +163,8 @@ class TurnReader:
         calls = self._form.calls
         at_start = calls is not None and calls.only_at_start
         triggers = () if at_start and self._begun else self._triggers
-        found = self._free.find(triggers, at_start=at_start)
-        if found is None:
+        place = self._free.find(triggers, at_start=at_start)
+        if place is None:
             if at_start and any(each.startswith(self._free.text) for each in triggers):
                 return
             end = self._content_end
@@ -173,7 +173,7 @@ class TurnReader:
             elif not self._free.text.rstrip().endswith(end):
                 self._release((end, *triggers), events)
             return
-        at, _ = found
+        at, _ = place
         # The logprobs of the withheld text are those of the call if it has begun in that text.
         in_text = self._form.trigger_token() is None and not self._free.text[:at].strip()
         logprobs = tuple(self._free.logprobs) if in_text else ()
@@ -185,15 +185,15 @@ class TurnReader:
         begun = messages.begun(written)
         if begun is None:
             if not messages.may_begin(written):
-                self._message = Message.CONTENT  # the prompt has begun the content
+                self._message = MessageKind.CONTENT  # the prompt has begun the content
                 self._in_message(self._form.content_end, events)
             return
         message, begin = begun
         self._free.take()
-        if message is Message.CALLS:
+        if message is MessageKind.CALLS:
             self._begin_calls(written, (), events)
             return
-        if message is Message.REASONING:
+        if message is MessageKind.REASONING:
             self._phase = _Phase.REASONING
             self.reasoning_tokens += 1
         else:
@@ -202,11 +202,11 @@ class TurnReader:
             self._free_text(rest, None, events)
 
     def _in_message(self, end: str, events: list[Event]) -> None:
-        found = self._free.find((end,)) if end else None
-        if found is None:
+        place = self._free.find((end,)) if end else None
+        if place is None:
             self._release((end,) if end else (), events)
             return
-        rest = self._split(found, events)
+        rest = self._split(place, events)
         self._phase = _Phase.AFTER_CONTENT
         if rest:
             self._after_content(rest, events)
@@ -214,7 +214,7 @@ class TurnReader:
     def _after_content(self, text: str, events: list[Event]) -> None:
         """The calls after a message of content, or the text that ends the turn."""
         self._after += text
-        written, is_preamble = self._after, self._message is Message.PREAMBLE
+        written, is_preamble = self._after, self._message is MessageKind.PREAMBLE
         may_call = is_preamble or self._form.preamble == self._form.content_begin
         triggers = self._triggers if may_call else ()
         if any(written.startswith(each) for each in triggers):
@@ -226,16 +226,16 @@ class TurnReader:
                 "The model wrote text after its content. Send the request again."
             )
 
-    def _split(self, found: tuple[int, str], events: list[Event]) -> str:
-        """Send the text before `found` without its trailing white space; the text after it."""
-        at, end = found
+    def _split(self, place: tuple[int, str], events: list[Event]) -> str:
+        """Send the text before `place` without its trailing white space; the text after it."""
+        at, end = place
         text, logprobs = self._free.take()
         if before := self._without_end(text[:at]).rstrip():
             self._send(before, logprobs, events)
         return text[at + len(end) :]
 
     def _without_end(self, text: str) -> str:
-        """The content `text` without the text that ends it."""
+        """Return the content `text` without the text that ends it."""
         end = self._content_end
         written = text.rstrip()
         return written.removesuffix(end).rstrip() if end and written.endswith(end) else text

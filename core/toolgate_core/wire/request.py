@@ -14,7 +14,7 @@ Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ResidualKeyword(Message):
-    """A keyword that masks can't enforce. The gateway validates it on the completed call."""
+    """A keyword that masks cannot enforce. The gateway validates it on the completed call."""
 
     pointer: str
     """JSON Pointer (RFC 6901) of the keyword inside the tool's `parameters`."""
@@ -37,7 +37,7 @@ class GrammarVerdict(Message):
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
     residual: Many[ResidualKeyword] = ()
-    """With `ready`: the keywords that masks can't enforce."""
+    """With `ready`: the keywords that masks cannot enforce."""
     rewritten: str | None = None
     """With `ready`: the rewritten schema that was compiled, as JSON, if it differs from the schema.
     Rewriting can be slow, so the next load of this grammar sends it back."""
@@ -48,7 +48,7 @@ class GrammarVerdict(Message):
 
     @classmethod
     def too_complex(cls, key: str, reason: str, pointer: str = "") -> Self:
-        """The refusal of a schema that costs too much."""
+        """Return the refusal of a schema that costs too much."""
         code = SchemaTooComplex.code
         return cls(key=key, status="refused", reason=reason, pointer=pointer, code=code)
 

@@ -32,8 +32,7 @@ class Bound:
 
     bytes: int
     values: int
-    """JSON values in one parsed part. A value of two bytes takes some hundred bytes of memory once
-    it is parsed."""
+    """JSON values in one parsed part. A value of two bytes takes some hundred bytes of memory."""
 
     def __add__(self, other: Bound) -> Bound:
         return Bound(self.bytes + other.bytes, self.values + other.values)
@@ -49,7 +48,7 @@ GRAMMARS = Bound(32_000_000, 100_000)
 
 
 class Body:
-    """Raise BackendFailed for a body that is compressed or exceeds its bound."""
+    """Reads a body. Raise BackendFailed if it is compressed or exceeds its bound."""
 
     def __init__(self, response: aiohttp.ClientResponse, bound: Bound) -> None:
         self._response = response
@@ -155,8 +154,7 @@ class GenerationBound:
 
 
 def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.GenerateRequest:
-    """Return the request, streamed by the backend if the response could be too large for one
-    message."""
+    """Return the request, streamed if the response could be too large for one message."""
     if request.stream or info is None:
         return request
     body = _unlimited(request, info).body
@@ -177,14 +175,14 @@ def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> Generatio
 def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
     sampling = request.sampling
     context = info.limits.max_model_len if info is not None else wire.MAX_COUNT
-    each = min(context, MAX_TOKENS if sampling.max_tokens is None else sampling.max_tokens)
+    most = min(context, MAX_TOKENS if sampling.max_tokens is None else sampling.max_tokens)
     entries = 0
     if sampling.logprobs is not None:
         entries = 1 + max(sampling.logprobs, len(sampling.logprob_token_ids or ()))
     each_token = TOKEN + ENTRY * entries + EVENT * request.stream
     if request.trace:
         each_token += TRACE
-    tokens, prompt = sampling.n * each, min(context, MAX_TOKENS)
+    tokens, prompt = sampling.n * most, min(context, MAX_TOKENS)
     body = BASE + each_token * tokens
     if request.return_prompt_ids or request.return_prompt_text:
         body += PROMPT_TOKEN * prompt

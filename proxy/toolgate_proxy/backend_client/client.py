@@ -68,11 +68,7 @@ class Backend:
     """Client of the backend at `base_url`. Use it within one event loop."""
 
     def __init__(
-        self,
-        base_url: str,
-        key: SecretStr | None,
-        settings: Settings,
-        model: str = "",
+        self, base_url: str, key: SecretStr | None, settings: Settings, model: str = ""
     ) -> None:
         """`model`: its name at the backend, for routers that choose a backend by it. It is used
         until the backend has reported its own."""
@@ -95,8 +91,7 @@ class Backend:
     async def info(self) -> wire.Info:
         """Return the backend's description, cached for `INFO_TTL`.
 
-        Raises BackendFailed when the backend speaks another version of the wire format.
-        """
+        Raise BackendFailed when the backend speaks another version of the wire format."""
         if self.last_info is not None and time.monotonic() < self._info_until:
             return self.last_info
         if self._info_request is None or self._info_request.done():
@@ -106,7 +101,7 @@ class Backend:
         return await asyncio.shield(self._info_request)
 
     async def probe(self) -> int | None:
-        """Request the backend's description. Returns the number of its in-flight requests, if it
+        """Request the backend's description. Return the number of its in-flight requests, if it
         reports them. Raise the error if there is no valid response."""
         return (await self._fetch_info()).in_flight
 
@@ -117,7 +112,7 @@ class Backend:
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], info: wire.Info
     ) -> tuple[wire.GrammarVerdict, ...]:
-        """Compile and load grammars. Returns one verdict for each source, in any order. `info`: the
+        """Compile and load grammars. Return one verdict for each source, in any order. `info`: the
         description on which the sources are based."""
         message = wire.LoadGrammars(grammars=tuple(sources), fingerprint=info.fingerprint)
         verdicts = await self._json("grammars", message, GRAMMARS)
@@ -194,8 +189,7 @@ class Backend:
     async def _send(
         self, op: str, message: wire.Message | None, limit: float
     ) -> aiohttp.ClientResponse:
-        """Return the response, with its body not read yet. Raise the error of an unsuccessful
-        one."""
+        """Return the response, its body not read yet. Raise the error of an unsuccessful one."""
         model, limits = self._model, None
         if self.last_info is not None:
             model, limits = self.last_info.model, self.last_info.limits
@@ -232,8 +226,7 @@ class Backend:
             response.close()
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """Return the session, created on first use because aiohttp needs a running event loop for
-        it."""
+        """Return the session, created on first use because aiohttp needs a running event loop."""
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -271,9 +264,9 @@ def session_of(message: wire.GenerateRequest) -> str:
     if not isinstance(prompt, wire.ChatPrompt):
         return ""
     begin = [str(message.cache_salt), message.model]
-    for each in prompt.messages:
-        begin += _texts(each.get("content"))
-        if each.get("role") == "user":
+    for entry in prompt.messages:
+        begin += _texts(entry.get("content"))
+        if entry.get("role") == "user":
             break
     text = repr(begin)[:SESSION_TEXT]
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()

@@ -180,8 +180,7 @@ class SseParser:
         """Bytes of that line."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the payloads of completed lines. Skips comments (keep-alives), blank lines and
-        other fields."""
+        """Return the payloads of completed lines. Skip comments, blank lines and other fields."""
         end, payloads = data.rfind(b"\n") + 1, list[bytes]()
         if end:
             lines = data[:end]

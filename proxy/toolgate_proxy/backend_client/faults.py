@@ -106,7 +106,7 @@ def backend_error(status: int, body: object) -> ToolgateError:
     """Return the error of an HTTP response, or of an ErrorEvent in the middle of a stream."""
     error = from_body(status, body)
     # An untyped server error is most likely an engine that died.
-    found = BackendLost(error.message) if type(error) is BackendFailed else error
+    lost = BackendLost(error.message) if type(error) is BackendFailed else error
     if status in OF_ROUTERS and not is_ours(body):
-        found.__cause__ = NoReplica(status)
-    return found
+        lost.__cause__ = NoReplica(status)
+    return lost

@@ -65,8 +65,7 @@ def encoded(
 
 
 def _check_text(message: wire.Message | None, limits: wire.Limits, size: float) -> None:
-    """Raise ContextLengthExceeded for a prompt whose text cannot fit. `size`: that of the message,
-    in bytes."""
+    """Raise ContextLengthExceeded for a prompt that cannot fit. `size`: the message's, in bytes."""
     prompt, context, longest = _prompt(message), limits.max_model_len, limits.max_token_bytes
     if prompt is not None and longest is not None and size > context * longest:
         texts = (prompt.messages, prompt.tools, prompt.template_kwargs)
@@ -119,8 +118,8 @@ def _is_valid(text: str) -> bool:
 
 
 def _invalid(message: wire.Message) -> InvalidRequest:
-    found = ((param, value) for param, value in _parts(message) if not _is_json(value))
-    param, value = next(found, (None, None))
+    invalid = ((param, value) for param, value in _parts(message) if not _is_json(value))
+    param, value = next(invalid, (None, None))
     what = "The request" if param is None else repr(param)
     problem = half_pair_in(value) or "a value that is nested too deeply"
     return InvalidRequest(
@@ -135,8 +134,8 @@ def _parts(message: wire.Message) -> Iterator[tuple[str, Any]]:
     if isinstance(message, wire.LoadGrammars):
         yield "tools", [source.parameters for source in message.grammars]
     if (prompt := _prompt(message)) is not None:
-        for at, each in enumerate(prompt.messages):
-            yield f"messages[{at}]", each
+        for at, entry in enumerate(prompt.messages):
+            yield f"messages[{at}]", entry
         yield "tools", [*(prompt.tools or ())]
         yield "chat_template_kwargs", prompt.template_kwargs
     if isinstance(message, wire.GenerateRequest):

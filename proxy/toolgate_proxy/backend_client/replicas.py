@@ -27,8 +27,7 @@ class Replica:
 
 
 class Replicas:
-    """The replicas behind one address. A router decides which of them gets a message, so nothing is
-    sent to a certain one."""
+    """The replicas behind one address. A router decides which of them gets a message."""
 
     def __init__(self, address: str) -> None:
         """`address`: for the log."""

@@ -1,7 +1,7 @@
 """The calls of one response: their validation before they are sent to the client, and their ids.
 
 Each call is validated when it is complete. A call that can be invalid is held until then. If masks
-enforce the whole schema, a call can't be invalid; a violation is then a bug of Toolgate, and the
+enforce the whole schema, a call cannot be invalid; a violation is then a bug of Toolgate, and the
 response ends with an error. A call of a tool with residual keywords can be invalid. Content with a
 format is validated in the same way at its end, and held if the format has residual keywords.
 """
@@ -62,36 +62,37 @@ class CallCheck:
         for a violation of any other, ToolSchemaViolation for half of a surrogate pair in it, and
         ArgumentsNotChecked if the validation exceeds its limits."""
         tool, is_residual = self._tools[name], name in self.residual
-        # Masks can't prevent duplicate members in an open object. They are a violation if the call
+        # Masks cannot prevent duplicate members in an open object. They are a violation if the call
         # can be sampled again. Otherwise the last member counts.
         violation = await self._validators.check(
             tool, arguments, unique=is_residual, owner=self._owner
         )
         if is_residual:
             metrics.RESIDUAL_CALLS.labels("invalid" if violation else "valid").inc()
+        if violation is None or is_residual:
             return violation
         what = f"The model's call of {name!r}" if name else "The model's content"
-        if violation is not None and has_lone_surrogate(arguments):
+        if has_lone_surrogate(arguments):
             raise ToolSchemaViolation(
-                f"{what} contains half of a surrogate pair. Masks can't prevent it, and strict "
+                f"{what} contains half of a surrogate pair. Masks cannot prevent it, and strict "
                 "JSON parsers reject it. Send the request again."
             )
-        if violation is not None:
-            metrics.VIOLATIONS.inc()
-            logger.error(
-                "A call or content violates its schema although masks enforce all of it: schema "
-                "%s, keyword %r. This is a bug of Toolgate.",
-                tool.hash,
-                violation.keyword,
-            )
-            raise EnforcementFailed(
-                f"{what} violates its schema although masks enforce all of it. This is a bug of "
-                "Toolgate. Send the request again, and report the schema."
-            )
-        return None
+        metrics.VIOLATIONS.inc()
+        logger.error(
+            "A call or content violates its schema although masks enforce all of it: schema %s, "
+            "keyword %r. This is a bug of Toolgate.",
+            tool.hash,
+            violation.keyword,
+        )
+        raise EnforcementFailed(
+            f"{what} violates its schema although masks enforce all of it. This is a bug of "
+            "Toolgate. Send the request again, and report the schema."
+        )
 
 
 class HeldCalls:
+    """Holds the events of the calls of one choice back until they are validated."""
+
     def __init__(self, check: CallCheck) -> None:
         self._check = check
         self._name = ""
@@ -117,11 +118,11 @@ class HeldCalls:
         return self._held is not None
 
     def hold(self) -> None:
-        """Holds events from here on. A call begins; its tool is unknown yet."""
+        """Hold events from here on. A call begins; its tool is unknown yet."""
         self._held, self.written = [], 0
 
     def resume(self, events: Iterable[Event]) -> None:
-        """Continues the invalid call or content after its first `events`."""
+        """Continue the invalid call or content after its first `events`."""
         self._held = [*events]
         self._arguments = [each.text for each in self._held if isinstance(each, ArgumentsDelta)]
         self._content = [each.text for each in self._held if isinstance(each, ContentDelta)]
@@ -170,7 +171,8 @@ class HeldCalls:
         return None if violation is None else InvalidCall(name, violation, text)
 
     def _may_release(self, event: Event) -> bool:
-        """The call or content is valid, was cut off, or is enforced completely by masks."""
+        """Return whether the call or content is valid, was cut off, or is enforced completely by
+        masks."""
         if isinstance(event, CallStart):
             return event.name not in self._check.residual
         return isinstance(event, CallEnd | Finish)

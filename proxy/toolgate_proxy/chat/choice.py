@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.custom_tools import CustomCalls
@@ -15,23 +14,23 @@ from ..request.chat_request import ChatRequest
 from ..request.plan import EnforcementPlan
 from . import metrics
 from .calls import HeldCalls
-from .resampling_state import Resample, ResamplingState, Sampled
+from .resampling_state import Resample, ResamplingState, SampledToken
 
 
 @dataclass(frozen=True)
-class TokenIds:
+class TokenIdsEvent:
     """The token ids of the preceding events."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class ChoiceStarted:
+class ChoiceStart:
     """The first tokens have no visible text: a marker or the name of a tool."""
 
 
 @dataclass(frozen=True)
-class Traced:
+class TokenTraces:
     """How tokens were constrained, as they arrived from the backend. Tokens of a call that is
     sampled again are followed by others with the same positions."""
 
@@ -43,17 +42,17 @@ class GatewayCallRan:
     """The gateway ran a call, and the turn goes on. `shown`: what the client sees of the result."""
 
     start: CallStart
-    shown: Any
+    shown: object
 
 
 class FeatureEvent:
     """An event that only a feature knows, which shows it to the client."""
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan | FeatureEvent
+ChoiceEvent = Event | TokenIdsEvent | ChoiceStart | TokenTraces | GatewayCallRan | FeatureEvent
 
 
-class Choice:
+class ResponseChoice:
     def __init__(
         self,
         segmenter: Segmenter,
@@ -107,8 +106,8 @@ class Choice:
         return self._segmenter.reasoning_tokens
 
     async def tokens(self, event: wire.TokensEvent) -> list[ChoiceEvent]:
-        """Raises EnforcementFailed if the tokens contradict the plan, and ToolSchemaViolation if a
-        call is invalid and the choice can't be sampled again."""
+        """Raise EnforcementFailed if the tokens contradict the plan, and ToolSchemaViolation if a
+        call is invalid and the choice cannot be sampled again."""
         if self.finished or self.resample is not None:
             return []
         before = self.token_count
@@ -132,20 +131,21 @@ class Choice:
         return self._add_extras(await self._release(events))
 
     def _add_extras(self, events: list[Event], ids: tuple[int, ...] = ()) -> list[ChoiceEvent]:
-        """Adds what the client requested in addition: the echo and the token ids."""
+        """Add what the client requested in addition: the echo and the token ids."""
         echo, self._echo = self._echo, ""
         extended: list[ChoiceEvent] = [*([ContentDelta(echo)] if echo else ()), *events]
         if self._request.extras.return_token_ids and (fresh := self._fresh_ids(ids)):
             # The finish event must remain the last event of a choice.
-            extended.insert(len(extended) - self.finished, TokenIds(fresh))
+            extended.insert(len(extended) - self.finished, TokenIdsEvent(fresh))
         return extended
 
     def _add_start(self, events: list[ChoiceEvent]) -> list[ChoiceEvent]:
         started, self._started = self._started, True
-        return events or ([] if started else [ChoiceStarted()])
+        return events or ([] if started else [ChoiceStart()])
 
     def _fresh_ids(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """The ids that may be sent now. Those of a held call follow when the call is released."""
+        """Return the ids that may be sent now. Those of a held call follow when the call is
+        released."""
         if self._resampling is None:
             return ids
         if self._calls.is_holding:
@@ -155,14 +155,14 @@ class Choice:
         return fresh
 
     async def _feed_one_by_one(self, event: wire.TokensEvent) -> list[Event]:
-        """Feeds single tokens, so that tokens after a stop or an invalid call are not counted."""
+        """Feed single tokens, so that tokens after a stop or an invalid call are not counted."""
         events: list[Event] = []
         for at, token in enumerate(event.ids):
             if self.stopped or self.resample is not None:
                 break
             one = slice(at, at + 1)
             logprobs = event.logprobs[one] if event.logprobs is not None else None
-            sampled = Sampled(token, event.texts[at], logprobs)
+            sampled = SampledToken(token, event.texts[at], logprobs)
             if self._resampling is not None:
                 begun = self._segmenter.in_call or self._calls.holds_content
                 self._resampling.note(sampled, self._segmenter, self._stops, in_call=begun)
@@ -179,7 +179,8 @@ class Choice:
         return events
 
     def _end_at_stop_token(self, token: int, text: str) -> list[Event] | None:
-        """The last events of the choice if `token` is a stop token in content, otherwise None."""
+        """Return the last events of the choice if `token` is a stop token in content, otherwise
+        None."""
         if token not in self._stop_ids or not self._segmenter.in_content:
             return None
         self._stop_id = token
@@ -188,8 +189,8 @@ class Choice:
         return [*included, *before, Finish("stop", token)]
 
     async def _release(self, events: list[Event]) -> list[Event]:
-        """The events that may be sent. Resets the choice to before an invalid call, or to before a
-        value in it."""
+        """Return the events that may be sent. Reset the choice to before an invalid call, or to
+        before a value in it."""
         released, invalid = await self._calls.release(self._check_plan(events))
         if invalid is not None and self._resampling is not None:
             self.resample = self._resampling.after(invalid, self.token_count)
@@ -200,7 +201,7 @@ class Choice:
         return self._custom.converted(released)
 
     def _check_plan(self, events: list[Event]) -> list[Event]:
-        """Verifies the plan, which masks enforce. Detects a backend that did not apply them."""
+        """Verify the plan, which masks enforce. Detect a backend that did not apply them."""
         for at, event in enumerate(events):
             if isinstance(event, CallStart):
                 self._called.add(event.index)

@@ -19,7 +19,7 @@ from ..request.plan import EnforcementPlan, make_plan
 from ..routing.deployments import Deployment
 from .calls import CallCheck
 from .invalid_tools import LeftOut, without
-from .preparation import Engine, Prepared
+from .preparation import Engine, PreparedRequest
 from .resampling_state import Resample, resample_request
 
 NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.NeededGrammar, ...])
@@ -30,7 +30,7 @@ NEEDED: TypeAdapter[tuple[wire.NeededGrammar, ...]] = TypeAdapter(tuple[wire.Nee
 class Constraints:
     """What constrains the response to a request."""
 
-    prepared: Prepared
+    prepared: PreparedRequest
     """Without invalid tools."""
     needed: NeededGrammars
     resample: Resample | None
@@ -42,7 +42,7 @@ class Constraints:
         `x-request-id`. Clients may repeat it, but vLLM's ids are unique, so the gateway's own id is
         appended. `metered`: whether a limit or a log event counts those of an abandoned response as
         well. Raise InvalidRequest."""
-        found, needed, request = self.prepared, self.needed, self.prepared.request
+        prepared, needed, request = self.prepared, self.needed, self.prepared.request
         # Only a stream can be closed at a stop string or an invalid call.
         may_be_invalid = needed.residual or needed.unknown
         may_be_closed = request.stop or request.sampling.stop_token_ids or may_be_invalid
@@ -52,17 +52,17 @@ class Constraints:
         message = wire.GenerateRequest(
             request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
             model=request.model,
-            prompt=found.prompt,
+            prompt=prepared.prompt,
             sampling=request.sampling,
-            enforcement=found.plan.wire(
+            enforcement=prepared.plan.wire(
                 needed.keys,
                 earlier_calls=earlier_calls,
                 # A client may send the same seed in each turn; the ids of a conversation differ.
                 id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
             ),
-            grammars=_grammars(request, found.plan, needed),
+            grammars=_grammars(request, prepared.plan, needed),
             open_objects=self.open_objects,
-            fingerprint=found.info.fingerprint,
+            fingerprint=prepared.info.fingerprint,
             # Only the tokens of a stream are known before its end. Otherwise one response with all
             # tokens costs less.
             stream=needs_each_token or metered,
@@ -86,24 +86,24 @@ class ConstraintLoader:
     deployment: Deployment
     context: RequestContext
 
-    async def load(self, found: Prepared, resample: Resample | None) -> Constraints:
-        """Find what is known of the grammars. Tools whose schemas can't be enforced are left out,
+    async def load(self, prepared: PreparedRequest, resample: Resample | None) -> Constraints:
+        """Find what is known of the grammars. Tools whose schemas cannot be enforced are left out,
         if the settings omit them. Raise ToolgateError."""
-        needed, found = await self._needed(found.plan.grammars, found)
+        needed, prepared = await self._needed(prepared.plan.grammars, prepared)
         self.context.notes.note_grammars(len(needed.keys), new=bool(needed.unknown))
-        return Constraints(found, needed, resample, self.engine.settings.open_objects)
+        return Constraints(prepared, needed, resample, self.engine.settings.open_objects)
 
-    async def offered(self, found: Prepared) -> Prepared:
+    async def offered(self, prepared: PreparedRequest) -> PreparedRequest:
         """Return the request without the tools that `load` leaves out. New grammars are loaded, but
         only if the settings omit tools. Raise ToolgateError."""
-        if self.engine.settings.invalid_tools != "omit" and not found.request.optional_tools:
-            return found
-        tools = found.plan.candidates
-        needed, offered = await self._needed(tools, found)
+        if self.engine.settings.invalid_tools != "omit" and not prepared.request.optional_tools:
+            return prepared
+        tools = prepared.plan.candidates
+        needed, offered = await self._needed(tools, prepared)
         if needed.unknown:
             new = [tool for tool in tools if needed.keys.get(tool.hash) in needed.unknown]
             await self.deployment.grammars.prepare(new)
-            _, offered = await self._needed(tools, found)
+            _, offered = await self._needed(tools, prepared)
         return offered
 
     def check(self, loaded: Constraints) -> CallCheck:
@@ -113,22 +113,22 @@ class ConstraintLoader:
         return CallCheck(tools, names, self.engine.validators, self.context.caller.sender)
 
     async def _needed(
-        self, tools: Sequence[Tool], found: Prepared
-    ) -> tuple[NeededGrammars, Prepared]:
+        self, tools: Sequence[Tool], prepared: PreparedRequest
+    ) -> tuple[NeededGrammars, PreparedRequest]:
         """Return the grammars of `tools`, and the request without those that are left out."""
         notes, owner = self.context.notes, self.context.caller.sender
-        omit, optional = self.engine.settings.invalid_tools == "omit", found.request.optional_tools
-        invalid = LeftOut(notes, omit=omit, optional=optional)
+        omit = self.engine.settings.invalid_tools == "omit"
+        invalid = LeftOut(notes, omit=omit, optional=prepared.request.optional_tools)
         grammars = self.deployment.grammars
-        needed = await grammars.needed(tools, found.info, owner, invalid.leave_out)
+        needed = await grammars.needed(tools, prepared.info, owner, invalid.leave_out)
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
         checked = [tool for tool in schemas if tool.hash in needed.keys]
         await self.engine.validators.prepare(checked, owner, invalid.leave_out)
         if not invalid.errors:
-            return needed, found
+            return needed, prepared
         needed = needed.without(tool.hash for tool in tools if tool.name in invalid.errors)
-        request = without(found.request, invalid.errors, notes)
-        return needed, replace(found, request=request, plan=make_plan(request, found.dialect))
+        request = without(prepared.request, invalid.errors, notes)
+        return needed, replace(prepared, request=request, plan=make_plan(request, prepared.dialect))
 
 
 def _grammars(
@@ -136,7 +136,7 @@ def _grammars(
 ) -> tuple[wire.NeededGrammar, ...]:
     """Name each grammar by its tool in the prompt, if a backend can read its schema there."""
     places = {tool.hash: at for at, tool in enumerate(request.prompt_tools)}
-    made = list[dict[str, Any]]()
+    grammars = list[dict[str, Any]]()
     for tool in plan.grammars:
         key = needed.keys[tool.hash]
         about = {"examined": needed.records.get(key), "report": key in needed.unknown}
@@ -145,5 +145,5 @@ def _grammars(
             grammar["tool"] = places[tool.hash]
         else:
             grammar["source"] = {"key": key, "name": tool.name, "parameters": tool.parameters}
-        made.append(grammar)
-    return NEEDED.validate_python(made)
+        grammars.append(grammar)
+    return NEEDED.validate_python(grammars)

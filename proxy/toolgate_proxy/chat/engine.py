@@ -1,8 +1,8 @@
-"""Runs one chat request at one backend: plan → grammars → backend → segment → validate.
+"""Run one chat request at one backend: plan → grammars → backend → segment → validate.
 
 The engine is independent of API and host. A choice whose call failed validation is sampled again:
-masks can't enforce a few keywords of JSON Schema, so calls of tools with such keywords are held and
-validated before they are sent to the client. Decision 10 has the reasons.
+masks cannot enforce a few keywords of JSON Schema, so calls of tools with such keywords are held
+and validated before they are sent to the client. Decision 10 has the reasons.
 
 Three wrappers call the engine: tool_loop.py goes on after calls that the gateway runs,
 features/compaction/ shortens a conversation before its response, and failover.py moves a request if
@@ -29,8 +29,8 @@ from ..request.chat_request import ChatRequest
 from ..routing.deployments import Deployment
 from . import metrics
 from .constraints import ConstraintLoader
-from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .preparation import Engine, Prepared, fitted, prepared, with_images
+from .generation import Generation, UnconstrainedGeneration, begun, begun_unconstrained
+from .preparation import Engine, PreparedRequest, fitted, prepared, with_images
 from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
 
@@ -45,7 +45,7 @@ NO_VERDICT = (
 
 
 @dataclass(frozen=True)
-class Run:
+class EngineRun:
     """The engine for one request, at one backend."""
 
     engine: Engine
@@ -77,38 +77,35 @@ class Run:
         return ChatResponse(generation.prepared, check, self.engine.settings.resamples)
 
     @asked_again
-    async def unconstrained(self, request: ChatRequest) -> Unconstrained:
+    async def unconstrained(self, request: ChatRequest) -> UnconstrainedGeneration:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
         return await begun_unconstrained(await self._prepared(request), self.deployment)
 
     @asked_again
     async def generate(
-        self,
-        request: ChatRequest,
-        resample: Resample | None = None,
-        deadline: float | None = None,
+        self, request: ChatRequest, resample: Resample | None = None, deadline: float | None = None
     ) -> Generation:
         """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
         `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
         deployment, context = self.deployment, self.context
         for _ in range(MAX_SENDS):
-            found = prepared(request, await deployment.backend.info())
-            constraints = await self.constraints.load(found, resample)
+            prepared_request = prepared(request, await deployment.backend.info())
+            constraints = await self.constraints.load(prepared_request, resample)
             plan, owner = constraints.prepared.plan, constraints.needed.owner
             try:
                 generation = await begun(constraints, deployment, context, deadline)
             except GrammarsRefused as refused:
                 deployment.grammars.learn_refused(
-                    refused.verdicts, plan.grammars, found.info, owner
+                    refused.verdicts, plan.grammars, prepared_request.info, owner
                 )
                 continue
             if not constraints.needed.unknown:
                 return generation
             try:
                 verdicts = await generation.verdicts()
-                deployment.grammars.learn(verdicts, plan.grammars, found.info, owner)
-                known = await self.constraints.load(found, resample)
+                deployment.grammars.learn(verdicts, plan.grammars, prepared_request.info, owner)
+                known = await self.constraints.load(prepared_request, resample)
                 if known.needed.unknown:
                     raise BackendFailed(NO_VERDICT)
             except BaseException:
@@ -157,10 +154,10 @@ class Run:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        found = await self.constraints.offered(await self._prepared(request))
-        return await self.deployment.backend.count(found.count_message())
+        offered = await self.constraints.offered(await self._prepared(request))
+        return await self.deployment.backend.count(offered.count_message())
 
-    async def _prepared(self, request: ChatRequest) -> Prepared:
+    async def _prepared(self, request: ChatRequest) -> PreparedRequest:
         request = await self.with_images(request)
         return prepared(request, await self.deployment.backend.info())
 
@@ -184,5 +181,5 @@ def _check_permitted(request: ChatRequest, context: RequestContext) -> None:
     for name, reason in costs.items():
         if reason:
             raise PermissionDenied(
-                f"`{name}` requires the gateway's master key, because {reason}. Remove it."
+                f"{name!r} requires the gateway's master key, because {reason}. Remove it."
             )

@@ -19,7 +19,7 @@ from ..request.chat_request import ChatRequest
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
 from . import metrics, tool_loop
-from .engine import Run
+from .engine import EngineRun
 from .preparation import Engine
 from .response import ChatResponse, ResponseEvent
 
@@ -69,7 +69,7 @@ class Failover:
 
         @asynccontextmanager
         async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-            run = Run(self._engine, deployment, context)
+            run = EngineRun(self._engine, deployment, context)
             if request.shortener is not None:
                 request = await request.shortener.edited(run, request)
             yield await run.count(request)
@@ -123,29 +123,26 @@ class Failover:
 
 @asynccontextmanager
 async def _begin(
-    engine: Engine,
-    context: RequestContext,
-    request: ChatRequest,
-    deployment: Deployment,
+    engine: Engine, context: RequestContext, request: ChatRequest, deployment: Deployment
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Yield a response and its events, of which those have arrived that are sent at once."""
     context.deployment = deployment
     respond = tool_loop.respond if request.shortener is None else request.shortener.respond
-    async with respond(Run(engine, deployment, context), request) as (response, events):
-        arriving, held = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
+    async with respond(EngineRun(engine, deployment, context), request) as (response, events):
+        arriving, first = _checked(events, context.caller.require_key), list[list[ResponseEvent]]()
         # Calls that the gateway runs must not run twice.
         at_once = request.stream or request.gateway_tools or request.pending_calls
         try:
             async for batch in arriving:
-                held.append(batch)
+                first.append(batch)
                 if batch and at_once:
                     break
         except asyncio.CancelledError as left:
-            if at_once or not any(held):
+            if at_once or not any(first):
                 raise
             # What was generated until the client left counts, as that of a stream.
             arriving = _raising(left)
-        yield response, _chain(held, arriving)
+        yield response, _chain(first, arriving)
 
 
 async def _checked(events: Events, require_key: Callable[[], None] | None) -> Events:
@@ -162,8 +159,8 @@ async def _raising(error: BaseException) -> Events:
     yield []
 
 
-async def _chain(held: Iterable[list[ResponseEvent]], rest: Events) -> Events:
-    for batch in held:
+async def _chain(first: Iterable[list[ResponseEvent]], rest: Events) -> Events:
+    for batch in first:
         yield batch
         await asyncio.sleep(0)  # others have their turn between the batches of a long response
     async for batch in rest:

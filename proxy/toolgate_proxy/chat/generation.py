@@ -17,7 +17,7 @@ from ..context import RequestContext
 from ..request.chat_request import HistoryChange
 from ..routing.deployments import Deployment
 from .constraints import Constraints
-from .preparation import Prepared
+from .preparation import PreparedRequest
 from .resampling_state import choice_events
 from .response import ChatResponse, ResponseEvent
 
@@ -31,7 +31,7 @@ class Generation:
     span: Span
 
     @property
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedRequest:
         return self.constraints.prepared
 
     async def read(
@@ -129,10 +129,10 @@ async def _sent(
 
 
 @dataclass(frozen=True)
-class Unconstrained:
-    """The events have all tokens, with the marks of the dialect."""
+class UnconstrainedGeneration:
+    """A generation without enforcement. Its events have all tokens and the dialect's marks."""
 
-    prepared: Prepared
+    prepared: PreparedRequest
     """What the request asks for. Nothing enforces its plan."""
     events: EventStream
 
@@ -142,7 +142,9 @@ class Unconstrained:
         return frozenset(self.prepared.info.marks.end_of_turn)
 
 
-async def begun_unconstrained(prepared: Prepared, deployment: Deployment) -> Unconstrained:
+async def begun_unconstrained(
+    prepared: PreparedRequest, deployment: Deployment
+) -> UnconstrainedGeneration:
     """Send the request. Raise ToolgateError."""
     request = prepared.request
     message = wire.GenerateRequest(
@@ -154,4 +156,4 @@ async def begun_unconstrained(prepared: Prepared, deployment: Deployment) -> Unc
         priority=request.priority,
         cache_salt=request.cache_salt,
     )
-    return Unconstrained(prepared, await deployment.backend.generate(message))
+    return UnconstrainedGeneration(prepared, await deployment.backend.generate(message))

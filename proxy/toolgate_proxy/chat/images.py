@@ -60,7 +60,7 @@ class Images:
     async def inlined(
         self, messages: Sequence[Message], *, accepts_images: bool
     ) -> tuple[Message, ...]:
-        """Returns the messages with all images as data URIs. Raises InvalidRequest, which names the
+        """Return the messages with all images as data URIs. Raise InvalidRequest, which names the
         content part, and UnsupportedParameter if the model does not accept images."""
         images = [*_images(messages)]
         if not images:
@@ -119,9 +119,9 @@ class Images:
 def without_images_in_results(
     messages: Sequence[Message],
 ) -> tuple[tuple[Message, ...], tuple[int, ...]]:
-    """The messages for a model that takes text only, with a text for each image in the result of a
-    call, and the positions of these results. A tool can't know which model reads its result, and a
-    refusal would end the conversation."""
+    """Return the messages for a model that takes text only, with a text for each image in the
+    result of a call, and the positions of these results. A tool cannot know which model reads its
+    result, and a refusal would end the conversation."""
     read: list[Message] = []
     places: list[int] = []
     for at, message in enumerate(messages):
@@ -135,7 +135,7 @@ def without_images_in_results(
 
 
 def _images(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
-    """URL and request parameter of each image."""
+    """Yield the URL and request parameter of each image."""
     for at, message in enumerate(messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -153,7 +153,7 @@ def _with_images(message: Message, new: Iterator[Message]) -> Message:
 
 
 def _is_base64(encoded: bytes) -> bool:
-    """Takes a fifth of the time of decoding, which would block other requests."""
+    """Return whether it is base64. Decoding, which takes five times as long, would block others."""
     digits = encoded.rstrip(b"=")
     padding = len(encoded) - len(digits)
     return len(encoded) % 4 == 0 and padding <= 2 and not digits.translate(None, BASE64)
@@ -167,5 +167,6 @@ def _kind(data: bytes, param: str) -> str:
 
 
 def _error(param: str, problem: str) -> InvalidRequest:
-    """The message reveals nothing about the content at a URL, which the client may not access."""
+    """Return an error that reveals nothing about the content at a URL, which the client may not
+    access."""
     return InvalidRequest(f"The image at {param!r} {problem}.", param=param)

@@ -31,7 +31,7 @@ class LeftOut:
     """By the name of the tool, or by its place if it has no valid name of its own."""
 
     def leave_out(self, name: str, error: InvalidRequest) -> None:
-        """Raises the error if it refuses the request: also that of a response format, which has no
+        """Raise the error if it refuses the request: also that of a response format, which has no
         name."""
         if not name or not (self.omit or name in self.optional):
             raise error
@@ -41,9 +41,9 @@ class LeftOut:
 def without(
     request: ChatRequest, invalid: Mapping[str, InvalidRequest], notes: Notes
 ) -> ChatRequest:
-    """The request without the tools of these names. `notes`: with all tools that were left out.
-    Raises InvalidRequest if `tool_choice` requires a call, and all tools that may be called were
-    left out: invalid ones or hosted ones."""
+    """Return the request without the tools of these names. `notes`: with all tools that were left
+    out. Raise InvalidRequest if `tool_choice` requires a call, and all tools that may be called
+    were left out: invalid ones or hosted ones."""
     tools = tuple(tool for tool in request.tools if tool.name not in invalid)
     choice = request.tool_choice
     if isinstance(choice, NamedTool) and choice.name in invalid:
@@ -82,8 +82,8 @@ def _without_names(part: dict[str, Any], names: Container[str]) -> dict[str, Any
 
 
 def _none_left(hosted: Sequence[str], invalid: Mapping[str, InvalidRequest]) -> InvalidRequest:
-    """The error of one of the invalid tools, with the reasons of all; InvalidTools for hosted
-    ones."""
+    """Return the error of one of the invalid tools, with the reasons of all; InvalidTools for
+    hosted ones."""
     causes = [f"{kind!r} is a hosted tool, which this gateway does not have." for kind in hosted]
     causes += [f"{name!r} is invalid: {error.message}" for name, error in invalid.items()]
     more = f" And {len(causes) - MAX_CAUSES} more." if len(causes) > MAX_CAUSES else ""

@@ -16,7 +16,7 @@ VIOLATIONS = Counter(
 )
 RESIDUAL_CALLS = Counter(
     "toolgate_residual_calls",
-    "Completed calls of tools with keywords that masks can't enforce, by validation: `valid` or "
+    "Completed calls of tools with keywords that masks cannot enforce, by validation: `valid` or "
     "`invalid`.",
     ["verdict"],
 )
@@ -34,7 +34,7 @@ RESAMPLES = Counter(
 begin_at_zero(RESAMPLES, ("call", "value"))
 GIVEN_UP = Counter(
     "toolgate_given_up_calls",
-    "Calls that ended in an error because every attempt violated a keyword that masks can't "
+    "Calls that ended in an error because every attempt violated a keyword that masks cannot "
     "enforce.",
 )
 RESAMPLED_TOKENS = Counter(

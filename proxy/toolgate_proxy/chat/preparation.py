@@ -43,7 +43,9 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRequest:
+    """A request in the terms of one backend, with its plan."""
+
     request: ChatRequest
     """In the terms of the model."""
     info: wire.Info
@@ -94,7 +96,7 @@ def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
     return prompt
 
 
-def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
+def prepared(request: ChatRequest, info: wire.Info) -> PreparedRequest:
     """Return the request in the terms of the model. A request that is in these terms stays the
     same. Raise InvalidRequest and BackendFailed."""
     dialect = _dialect(info)
@@ -104,7 +106,7 @@ def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
     if messages is not request.messages:
         request = replace(request, messages=messages)
     request = with_reasoning_switch(request, dialect)
-    return Prepared(request, info, dialect, make_plan(request, dialect))
+    return PreparedRequest(request, info, dialect, make_plan(request, dialect))
 
 
 def _dialect(info: wire.Info) -> Dialect:
@@ -123,26 +125,26 @@ def with_reasoning_switch(request: ChatRequest, dialect: Dialect) -> ChatRequest
     switch = dialect.reasoning.switch if dialect.reasoning else None
     if switch is None:
         return request
-    given = request.template_kwargs or {}
-    effort = given.get("reasoning_effort")
-    own = given.get(switch.argument)
-    if request.reasoning == "default" and own is not None and own != effort:
-        if own == switch.off:
+    arguments = request.template_kwargs or {}
+    effort = arguments.get("reasoning_effort")
+    own_argument = arguments.get(switch.argument)
+    if request.reasoning == "default" and own_argument is not None and own_argument != effort:
+        if own_argument == switch.off:
             return replace(request, reasoning="off")
-        return replace(request, reasoning="on") if own == switch.on else request
+        return replace(request, reasoning="on") if own_argument == switch.on else request
     if request.reasoning == "default":
         return request
     value = _value(switch, effort, on=request.reasoning == "on")
-    if switch.argument in given and switch.argument != "reasoning_effort":
-        value = given[switch.argument]
-    kwargs = {name: each for name, each in given.items() if name != switch.argument}
+    if switch.argument in arguments and switch.argument != "reasoning_effort":
+        value = arguments[switch.argument]
+    kwargs = {name: each for name, each in arguments.items() if name != switch.argument}
     if value is not None:
         kwargs[switch.argument] = value
     return replace(request, template_kwargs=kwargs)
 
 
 def _value(switch: Switch, effort: object, *, on: bool) -> object:
-    """The value of the family's argument; None to leave it out."""
+    """Return the value of the family's argument; None to leave it out."""
     if not on:
         return switch.off
     if not switch.levels or effort not in EFFORTS:
@@ -156,8 +158,8 @@ Message = dict[str, Any]
 
 
 def with_family_ids(messages: Sequence[Message], dialect: Dialect) -> tuple[Message, ...]:
-    """The messages with the ids of the dialect. Unchanged if the family writes no ids, or if all
-    ids are of its form already."""
+    """Return the messages with the ids of the dialect. Unchanged if the family writes no ids, or if
+    all ids are of its form already."""
     ids = dialect.calls.ids if dialect.calls else None
     if ids is None:
         return tuple(messages)
@@ -213,7 +215,7 @@ Count = Callable[[ChatRequest], Awaitable[int]]
 
 
 async def fitted(request: ChatRequest, count: Count, context: int) -> ChatRequest:
-    """The request without as many of its oldest turns as necessary. `context`: in tokens. A
+    """Return the request without as many of its oldest turns as necessary. `context`: in tokens. A
     conversation whose newest part exceeds the context keeps only that part."""
     most = context - (request.sampling.max_tokens or min(ROOM, context // 4))
     units = droppable(request.messages)
@@ -229,9 +231,9 @@ async def fitted(request: ChatRequest, count: Count, context: int) -> ChatReques
 
 
 def droppable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """The indexes of messages that are dropped together, the first ones first: whole turns except
-    the last one, and of that one the messages after the user's, except the newest. A call stays
-    with its results. The first system messages are not among them, and neither are turns that
+    """Return the indexes of messages that are dropped together, the first ones first: whole turns
+    except the last one, and of that one the messages after the user's, except the newest. A call
+    stays with its results. The first system messages are not among them, and neither are turns that
     define tools, which can still be called."""
     heads = takewhile(lambda message: message["role"] in HEAD, messages)
     begin = sum(1 for _ in heads)
@@ -247,7 +249,7 @@ def droppable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
 def _divided(
     messages: Sequence[dict[str, Any]], span: range, begins: Callable[[str], bool]
 ) -> list[list[int]]:
-    """The indexes in groups. `begins`: whether a message of a role begins a group."""
+    """Return the indexes in groups. `begins`: whether a message of a role begins a group."""
     groups: list[list[int]] = []
     for at in span:
         if begins(messages[at]["role"]) or not groups:

@@ -31,7 +31,7 @@ CYCLE = 3
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledToken:
     """One token as the backend sent it."""
 
     id: int
@@ -54,7 +54,7 @@ class Resample:
     max_tokens: int | None
     """The rest of the choice's budget."""
     failed: ToolSchemaViolation
-    """The error of the request if the choice can't be sampled again."""
+    """The error of the request if the choice cannot be sampled again."""
     in_call: bool = False
     """Whether `accepted` ends inside the call."""
     excluded: tuple[int, ...] = ()
@@ -77,7 +77,7 @@ class ResamplingState:
         """Ids of the tokens before the last call."""
         self._state: tuple[Segmenter, StopStrings | None] | None = None
         """State before the last call."""
-        self._call: list[Sampled] = []
+        self._call: list[SampledToken] = []
         """The tokens of the last call and those after it."""
         self._written: list[int] = []
         """Length of the call's arguments after each token of `_call`."""
@@ -90,7 +90,12 @@ class ResamplingState:
         self.attempts = 0
 
     def note(
-        self, sampled: Sampled, segmenter: Segmenter, stops: StopStrings | None, *, in_call: bool
+        self,
+        sampled: SampledToken,
+        segmenter: Segmenter,
+        stops: StopStrings | None,
+        *,
+        in_call: bool,
     ) -> None:
         """Record a token before it is fed. `in_call`: whether a call has begun, or such content."""
         # A call begins with the token that begins calls, or in a list, after the call before it.
@@ -106,7 +111,7 @@ class ResamplingState:
         self._call.append(sampled)
 
     def note_written(self, length: int) -> None:
-        """Records the length of the call's arguments after the last token was fed."""
+        """Record the length of the call's arguments after the last token was fed."""
         self._written.append(length)
 
     @property
@@ -116,7 +121,7 @@ class ResamplingState:
 
     def after(self, invalid: InvalidCall, spent: int) -> Resample:
         """Return what to sample after an invalid call. `spent`: tokens of the choice in all
-        attempts. Raise ToolSchemaViolation if the choice can't be sampled again."""
+        attempts. Raise ToolSchemaViolation if the choice cannot be sampled again."""
         self.attempts += 1
         self._failures += 1
         remaining = None if self._budget is None else self._budget - spent
@@ -130,18 +135,12 @@ class ResamplingState:
         excluded = tuple(self._excluded.get(kept, ()))
         accepted = self.accepted
         return Resample(
-            self._choice,
-            self.attempts,
-            accepted,
-            remaining,
-            failed,
-            kept > 0,
-            excluded,
+            self._choice, self.attempts, accepted, remaining, failed, kept > 0, excluded
         )
 
     def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:
-        """The state of the choice after the tokens that remain, and the events of those of the
-        call."""
+        """Return the state of the choice after the tokens that remain, and the events of those of
+        the call."""
         assert self._state is not None
         before, stops = self._state
         segmenter, stops = before.copy(), stops.copy() if stops is not None else None
@@ -175,7 +174,7 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
     what = f"arguments of the call of {invalid.tool!r} still violate"
     return ToolSchemaViolation(
         f"After {times}, the {what if invalid.tool else 'content still violates'} "
-        f"{violation.keyword!r} at {where}. Masks can't enforce this keyword. Send the request "
+        f"{violation.keyword!r} at {where}. Masks cannot enforce this keyword. Send the request "
         # SDKs show the message alone of an error in a stream.
         f"again, or remove {violation.keyword!r} from the schema ({ToolSchemaViolation.code}).",
         pointer=violation.pointer,
@@ -184,7 +183,7 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
 
 
 def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.GenerateRequest:
-    """The request that continues a choice, with the sampling parameters of `first`. It is
+    """Return the request that continues a choice, with the sampling parameters of `first`. It is
     deterministic if the sampling is seeded or greedy."""
     sampling = first.sampling
     seed, temperature = sampling.seed, sampling.temperature
@@ -213,13 +212,13 @@ def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.Ge
 
 
 def derived_seed(seed: int, choice: int, attempt: int) -> int:
-    """A seed of 63 bits, which all samplers accept."""
+    """Return a seed of 63 bits, which all samplers accept."""
     digest = hashlib.sha256(f"{seed}:{choice}:{attempt}".encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 
 
 def choice_events(events: Iterable[wire.StreamEvent], choice: int) -> Iterator[wire.StreamEvent]:
-    """Converts the events of a resample request to events of the choice that it continues. Data on
+    """Convert the events of a resample request to events of the choice that it continues. Data on
     its prompt is removed, because that prompt includes the accepted tokens."""
     for event in events:
         match event:
@@ -274,15 +273,16 @@ def _located(text: str, pointer: str) -> int:
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         # Of several members with one name, the last one counts.
-        found = [start for member, start in _members(text, at) if member == name]
-        if not found:
+        starts = [start for member, start in _members(text, at) if member == name]
+        if not starts:
             break
-        at = found[-1]
+        at = starts[-1]
     return at
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """The names (indices in an array) and positions of the values inside the value at `at`."""
+    """Yield the names (indices in an array) and positions of the values inside the value at
+    `at`."""
     opened = text[at]
     if opened not in "{[":
         return
@@ -300,11 +300,12 @@ def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
 
 
 def _start(text: str, at: int) -> ValueStart:
-    """A string's content begins behind its quotation mark, which most strings share."""
+    """Return where a value's content begins: in a string behind its quotation mark, which most
+    strings share."""
     return ValueStart(at + (text[at] == '"'), scalar=text[at] not in "{[")

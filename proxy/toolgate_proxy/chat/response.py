@@ -24,8 +24,8 @@ from toolgate_core.segmenter import Segmenter
 
 from ..backend_client.faults import SAME_RELEASE
 from .calls import CallCheck, CallIds, HeldCalls
-from .choice import Choice, ChoiceEvent, Traced
-from .preparation import Prepared
+from .choice import ChoiceEvent, ResponseChoice, TokenTraces
+from .preparation import PreparedRequest
 from .resampling_state import Resample, ResamplingState
 
 Delta = ContentDelta | ReasoningDelta | ArgumentsDelta | InputDelta
@@ -72,56 +72,51 @@ class ChatResponse:
     """The response to one request. `feed` takes the backend's events, in order, in lists of any
     length.
 
-    Raises EnforcementFailed if a choice contradicts the plan, and ToolSchemaViolation if a call is
-    invalid and its choice can't be sampled again.
+    Raise EnforcementFailed if a choice contradicts the plan, and ToolSchemaViolation if a call is
+    invalid and its choice cannot be sampled again.
     """
 
-    def __init__(
-        self,
-        found: Prepared,
-        check: CallCheck,
-        resamples: int = 0,
-    ) -> None:
+    def __init__(self, prepared: PreparedRequest, check: CallCheck, resamples: int = 0) -> None:
         """`resamples`: maximum number of times a choice is sampled again."""
-        request, info, self._dialect = found.request, found.info, found.dialect
+        request, info, self._dialect = prepared.request, prepared.info, prepared.dialect
         response_id = request.answer_id or request.request_id
         self.head = ResponseHead(response_id, int(time.time()), request.model, fingerprint(info))
         self.request = request
         self._marks = info.marks
-        self._call_ids = CallIds(info, request, found.dialect)
+        self._call_ids = CallIds(info, request, prepared.dialect)
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
         self._begun = False
-        self._earlier: TokenCounts | None = None
+        self._counts_of_rounds: TokenCounts | None = None
         """Those of the rounds before."""
-        self._earlier_calls = 0
+        self._calls_of_rounds = 0
         self.prompt_token_ids: tuple[int, ...] | None = None
         """Set if the request asks for them."""
         self.prompt_text: str | None = None
         self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
-        self.earlier: TokenCounts | None = None
+        self.summary_counts: TokenCounts | None = None
         """Of the summary of the conversation, if it was compacted before the response."""
         self.context_length = info.limits.max_model_len
         self._max_resamples = resamples
-        self.begin_round(found, check)
+        self.begin_round(prepared, check)
 
-    def begin_round(self, found: Prepared, check: CallCheck) -> None:
+    def begin_round(self, prepared: PreparedRequest, check: CallCheck) -> None:
         """Take the events of one generation from here on. Those after the first one continue the
         response after calls that the gateway ran. Their requests have one choice."""
         if self._begun:
-            self._earlier = self.counts
-            self._earlier_calls += self._choices[0].calls
+            self._counts_of_rounds = self.counts
+            self._calls_of_rounds += self._choices[0].calls
         self._begun = True
-        self.sent, self._plan, self._check = found.request, found.plan, check
-        self._schemas = {tool.name: tool.parameters for tool in found.plan.candidates}
-        self._choices: list[Choice] = []
+        self.sent, self._plan, self._check = prepared.request, prepared.plan, check
+        self._schemas = {tool.name: tool.parameters for tool in prepared.plan.candidates}
+        self._choices: list[ResponseChoice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._usage: wire.UsageEvent | None = None
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[ResponseEvent]:
-        """The events of one choice are in order. Adjacent tokens of a choice are read together, and
-        adjacent deltas of one type are merged."""
+        """Return the events of the choices. Those of one choice are in order. Adjacent tokens of a
+        choice are read together, and adjacent deltas of one type are merged."""
         fresh: dict[int, list[ChoiceEvent]] = {}
         for event in _joined(events):
             match event:
@@ -132,7 +127,7 @@ class ChatResponse:
                     fresh.setdefault(event.choice, []).extend(new)
                 case wire.TraceEvent():
                     if self.request.extras.trace and not self._choice(event.choice).finished:
-                        fresh.setdefault(event.choice, []).append(Traced(event.tokens))
+                        fresh.setdefault(event.choice, []).append(TokenTraces(event.tokens))
                 case wire.EndEvent():
                     new = await self._choice(event.choice).end(event)
                     fresh.setdefault(event.choice, []).extend(new)
@@ -141,13 +136,13 @@ class ChatResponse:
                 case wire.UsageEvent():
                     self._usage = event
         return [
-            ResponseEvent(at, _numbered(event, self._earlier_calls))
+            ResponseEvent(at, _numbered(event, self._calls_of_rounds))
             for at, new in fresh.items()
             for event in _merge(new)
         ]
 
     def call_id(self, start: CallStart) -> str:
-        """Returns the same id each time for the same event."""
+        """Return the same id each time for the same event."""
         if id(start) not in self._ids:
             self._ids[id(start)] = (start, self._call_ids.id_of(start))
         return self._ids[id(start)][1]
@@ -161,8 +156,8 @@ class ChatResponse:
         return ended_here and all(c.finished or c.resample for c in choices)
 
     def take_resample(self) -> Resample | None:
-        """Returns a choice that must be sampled again, or None. The next events that are fed must
-        be those of that choice."""
+        """Return a choice that must be sampled again, or None. The next events that are fed must be
+        those of that choice."""
         for choice in self._choices:
             if choice.resample is not None:
                 resample, choice.resample = choice.resample, None
@@ -184,20 +179,20 @@ class ChatResponse:
             completion=completion,
             reasoning=sum([choice.reasoning_tokens for choice in choices]),
         )
-        return counts if self._earlier is None else self._earlier + counts
+        return counts if self._counts_of_rounds is None else self._counts_of_rounds + counts
 
     @property
     def all_counts(self) -> TokenCounts:
         """Those of the response and of the summary before it."""
-        return self.counts if self.earlier is None else self.earlier + self.counts
+        return self.counts if self.summary_counts is None else self.summary_counts + self.counts
 
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
-        if self._earlier is None:
+        if self._counts_of_rounds is None:
             self.prompt_token_ids = event.prompt_token_ids
             self.prompt_text = event.prompt_text
         self._choices = [
-            Choice(
+            ResponseChoice(
                 Segmenter(
                     self._dialect,
                     self._marks,
@@ -224,7 +219,7 @@ class ChatResponse:
             with_content=CONTENT in self._check.residual,
         )
 
-    def _choice(self, index: int) -> Choice:
+    def _choice(self, index: int) -> ResponseChoice:
         if not 0 <= index < len(self._choices):
             raise BackendFailed(
                 f"The backend sent tokens of choice {index}, but the request has "
@@ -242,7 +237,7 @@ def _numbered(event: ChoiceEvent, earlier: int) -> ChoiceEvent:
 
 
 def fingerprint(info: wire.Info) -> str:
-    """Changes with everything that can change the response to a seeded request (OpenAI API
+    """Return a digest of everything that can change the response to a seeded request (OpenAI API
     reference)."""
     return _hash(info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)
 

@@ -28,7 +28,7 @@ from ..request.chat_request import AllowedTools, ChatRequest, NamedTool, ToolCho
 from ..request.gateway_tools import GatewayResult, PendingCall
 from . import tool_calls
 from .choice import ChoiceEvent, GatewayCallRan
-from .engine import Run
+from .engine import EngineRun
 from .generation import Generation
 from .response import ChatResponse, ResponseEvent
 
@@ -36,7 +36,7 @@ CALL_EVENTS = (CallStart, ArgumentsDelta, InputDelta, CallEnd)
 
 
 @dataclass
-class Call:
+class RoundCall:
     """A call of the round, as far as it was written."""
 
     start: CallStart
@@ -51,12 +51,12 @@ class Round:
     response: ChatResponse
     reasoning: list[str] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RoundCall] = field(default_factory=list)
     finish: ResponseEvent | None = None
     """The end of the round, which the client gets only if it ends the response."""
 
     @property
-    def own_calls(self) -> list[Call]:
+    def own_calls(self) -> list[RoundCall]:
         """The complete calls of tools that the gateway runs."""
         tools = self.response.sent.gateway_tools
         return [call for call in self.calls if call.complete and call.start.name in tools]
@@ -71,7 +71,7 @@ class Round:
         """Whether the client sees no call of the round."""
         return all(self._hides(call) for call in self.calls)
 
-    def _hides(self, call: Call) -> bool:
+    def _hides(self, call: RoundCall) -> bool:
         tool = self.response.sent.gateway_tools.get(call.start.name)
         return tool is not None and not tool.label.shown
 
@@ -94,7 +94,7 @@ class Round:
                 case ContentDelta(text):
                     self.content.append(text)
                 case CallStart() as start:
-                    self.calls.append(Call(start))
+                    self.calls.append(RoundCall(start))
                 case ArgumentsDelta(_, text):
                     self.calls[-1].arguments.append(text)
                 case CallEnd():
@@ -133,7 +133,7 @@ MAX_APPROVED = 50
 
 @asynccontextmanager
 async def respond(
-    run: Run, request: ChatRequest
+    run: EngineRun, request: ChatRequest
 ) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
     """Yield the response and its events in batches. Leaving the context ends the backend's work.
 
@@ -168,7 +168,7 @@ def _check(request: ChatRequest) -> None:
 
 
 async def _rounds(
-    run: Run, response: ChatResponse, generation: Generation
+    run: EngineRun, response: ChatResponse, generation: Generation
 ) -> AsyncGenerator[list[ResponseEvent], None]:
     """Yield the events of all rounds in batches."""
     deadline = generation.events.deadline
@@ -211,7 +211,7 @@ async def _rounds(
         response.begin_round(generation.prepared, check)
 
 
-async def _after_pending(run: Run, request: ChatRequest) -> ChatRequest:
+async def _after_pending(run: EngineRun, request: ChatRequest) -> ChatRequest:
     """Run the calls that the user has approved. Return the request with their results. Clients send
     such calls back, so they are validated again."""
     tools = {tool.name: tool for tool in request.tools}

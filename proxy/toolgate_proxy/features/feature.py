@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..api.shared.history import History, Part
-from ..api.shared.tools import Entry, Shown, Taken
+from ..api.shared.tools import EchoedTool, OfferedTool, ReadTool
 from ..api.surface import Client
 from ..chat.response import ChatResponse
 from ..request.chat_request import ToolChoice
@@ -23,12 +23,12 @@ from ..request.gateway_tools import GatewayTool, PendingCall
 from ..request.toolset import Toolset
 from ..request_fields import Fields
 
-Out = TypeVar("Out", bound="Output")
+Out = TypeVar("Out", bound="FeatureOutput")
 
 
 @dataclass
-class Asked:
-    """A request, as far as features read it."""
+class FeatureInput:
+    """What features read of one request."""
 
     client: Client
     values: Mapping[str, Any]
@@ -39,12 +39,12 @@ class Asked:
     """The number of items of the conversation that are not the request's own."""
     tools: Toolset = field(default_factory=Toolset)
     """After the request's own tools were read. The conversation adds others."""
-    shown: Sequence[Shown] = ()
+    shown: Sequence[EchoedTool] = ()
     """The tools of the request as the response repeats them."""
 
 
-class Output:
-    """One feature in one response."""
+class FeatureOutput:
+    """What one feature adds to one response. Each API has a subclass for its own forms."""
 
     feature: Any
 
@@ -65,8 +65,8 @@ class Feature(Generic[Out]):
     OUTPUT: type[Out] | None = None
     """Its part of a response."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, feature_input: FeatureInput) -> None:
+        self.input = feature_input
 
     @property
     def optional(self) -> frozenset[str]:
@@ -74,7 +74,7 @@ class Feature(Generic[Out]):
         them."""
         return frozenset()
 
-    def take(self, entry: Fields) -> Taken | None:
+    def take(self, entry: Fields) -> ReadTool | None:
         """Read an entry of `tools` of one of the feature's types; None if it is not taken. Raise
         InvalidRequest and UnsupportedParameter."""
         return None
@@ -84,7 +84,7 @@ class Feature(Generic[Out]):
         UnsupportedParameter."""
         raise NotImplementedError
 
-    def more(self) -> Iterable[Entry]:
+    def more(self) -> Iterable[OfferedTool]:
         """Return the tools that the model is offered beside those of entries of `tools`."""
         return ()
 
@@ -110,19 +110,20 @@ F = TypeVar("F", bound=Feature[Any])
 
 def outputs(features: Iterable[Feature[Out]], response: ChatResponse) -> list[Out]:
     """Return the parts of a response that features make."""
-    made = (feature.output(response) for feature in features)
-    return [each for each in made if each is not None]
+    results = (feature.output(response) for feature in features)
+    return [output for output in results if output is not None]
 
 
-class Used(Generic[F]):
-    """The features that one request uses. `known`: those of its API."""
+class ActiveFeatures(Generic[F]):
+    """Begins the features that one request uses, and joins what they add to it. `known`: those of
+    its API."""
 
-    def __init__(self, known: Sequence[type[F]], asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, known: Sequence[type[F]], feature_input: FeatureInput) -> None:
+        self.input = feature_input
         self.known = known
         self._begun: dict[type[F], F] = {}
         for kind in known:
-            if any(name in asked.values for name in kind.PARAMETERS):
+            if any(name in feature_input.values for name in kind.PARAMETERS):
                 self._begin(kind)
 
     def __iter__(self) -> Iterator[F]:
@@ -157,14 +158,14 @@ class Used(Generic[F]):
     def pending(self) -> tuple[PendingCall, ...]:
         return tuple(call for feature in self for call in feature.pending())
 
-    def more(self) -> Iterator[Entry]:
+    def more(self) -> Iterator[OfferedTool]:
         for feature in self:
             yield from feature.more()
 
     def runners(self) -> dict[str, GatewayTool]:
         """Return what runs the tools that the request has, by name."""
-        found = (pair for feature in self for pair in feature.runners().items())
-        return {name: tool for name, tool in found if self.asked.tools.has(name)}
+        pairs = (pair for feature in self for pair in feature.runners().items())
+        return {name: tool for name, tool in pairs if self.input.tools.has(name)}
 
     def fields(self) -> dict[str, Any]:
         return {name: value for feature in self for name, value in feature.fields().items()}
@@ -173,5 +174,5 @@ class Used(Generic[F]):
         if kind is None:
             return None
         if kind not in self._begun:
-            self._begun[kind] = kind(self.asked)
+            self._begun[kind] = kind(self.input)
         return self._begun[kind]

@@ -56,10 +56,7 @@ class NeededGrammars:
 
 class GrammarService:
     def __init__(
-        self,
-        backend: Backend,
-        shared_cache: RedisCache | None = None,
-        operator: str = "",
+        self, backend: Backend, shared_cache: RedisCache | None = None, operator: str = ""
     ) -> None:
         """`operator`: whose records in `shared_cache` count."""
         self._backend = backend
@@ -134,8 +131,8 @@ class GrammarService:
         replicas may lack these."""
         keys = {each.key: each.examined for each in message.grammars}
         lacked = self._memory.lacked(keys, self._backend.replicas)
-        found = await self._records([key for key in lacked if keys[key] is None])
-        ready = {key: verdict for key, verdict in found.items() if verdict.status == "ready"}
+        verdicts = await self._records([key for key in lacked if keys[key] is None])
+        ready = {key: verdict for key, verdict in verdicts.items() if verdict.status == "ready"}
         grammars = (
             each.model_copy(update={"examined": ready[each.key]}) if each.key in ready else each
             for each in message.grammars
@@ -159,22 +156,22 @@ class GrammarService:
         """Remember the verdicts of a backend on grammars of a request, also for other processes.
         `owner`: that of the grammars; `life`: of the records, as `RedisCache.put` has it."""
         asked = {*grammar_keys(tools, info).values()}
-        found = [verdict for verdict in verdicts if verdict.key in asked]
-        for verdict in found:
+        new = [verdict for verdict in verdicts if verdict.key in asked]
+        for verdict in new:
             self._memory.remember(verdict)
             if verdict.status == "refused":
                 metrics.GRAMMARS_REFUSED.labels(refusal_of(verdict).code).inc()
         # The replica that has sent them has the grammars.
-        self._memory.lacked((verdict.key for verdict in found), self._backend.replicas)
+        self._memory.lacked((verdict.key for verdict in new), self._backend.replicas)
         if self._shared_cache is not None:
-            self._shared_cache.put(self._operator, found, owner, **life)
+            self._shared_cache.put(self._operator, new, owner, **life)
 
     def learn_refused(
-        self, given: Iterable[object], tools: Iterable[Tool], info: wire.Info, owner: str = ""
+        self, verdicts: Iterable[object], tools: Iterable[Tool], info: wire.Info, owner: str = ""
     ) -> None:
         """Remember the verdicts in a backend's error. Raise BackendFailed for invalid ones."""
         try:
-            self.learn(map(wire.GrammarVerdict.model_validate, given), tools, info, owner)
+            self.learn(map(wire.GrammarVerdict.model_validate, verdicts), tools, info, owner)
         except ValidationError as error:
             raise BackendFailed(f"The backend sent an invalid verdict. {SAME_RELEASE}") from error
 
@@ -189,14 +186,14 @@ class GrammarService:
             for tool in tools
         )
         response = await self._backend.load_grammars(sources, info)
-        found = {verdict.key: verdict for verdict in response}
-        if missing := len({*key_of.values()} - found.keys()):
+        verdicts = {verdict.key: verdict for verdict in response}
+        if missing := len({*key_of.values()} - verdicts.keys()):
             raise BackendFailed(
                 f"The backend returned no verdict for {missing} of {len(tools)} grammars. "
                 f"{SAME_RELEASE}"
             )
         self.learn(response, tools, info, first=GRAMMAR_TTL)
-        return {tool_hash: found[key] for tool_hash, key in key_of.items()}
+        return {tool_hash: verdicts[key] for tool_hash, key in key_of.items()}
 
     async def _records(self, keys: Sequence[str]) -> dict[str, wire.GrammarVerdict]:
         cache = self._shared_cache
@@ -206,10 +203,7 @@ class GrammarService:
 def grammar_keys(tools: Iterable[Tool], info: wire.Info) -> dict[str, str]:
     """Return the grammar keys of tools at a backend, by tool hash."""
     end = keys.grammar_key(
-        "",
-        dialect=info.dialect,
-        tokenizer=info.tokenizer,
-        grammar_format=info.grammar_format,
+        "", dialect=info.dialect, tokenizer=info.tokenizer, grammar_format=info.grammar_format
     )
     return {tool.hash: tool.hash + end for tool in tools}
 

@@ -24,18 +24,15 @@ from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 
 GRAMMAR_TTL = 7 * 86_400
-"""Seconds for which a grammar is known to be enforceable. A verdict that is not known is asked for
-with the next request."""
+"""Seconds for which a grammar is known to be enforceable. Later, the next request asks for it."""
 FIRST_TTL = 86_400
-"""Seconds for which Redis has the record of a grammar that was used once. Most are used every day,
-or never."""
+"""Seconds for which Redis has the record of a grammar that was used once. Most are used daily."""
 MAX_RECORDS = 10_000
 """Most records of one key in Redis, beyond which its oldest ones are dropped."""
 REFUSAL_TTL = 600
 """Seconds for which a refusal is believed. A new version of the backend may accept it."""
 LIMIT_TTL = 60
-"""The same, where the schema exceeded the limits on compile time or memory: it may compile on a
-less busy machine."""
+"""Seconds after the limits on compile time or memory were exceeded: it may compile later."""
 MAX_VERDICTS = 100_000
 
 
@@ -47,7 +44,7 @@ def verdict_ttl(verdict: wire.GrammarVerdict) -> float:
 
 
 @dataclass
-class _Known:
+class _KnownVerdict:
     verdict: wire.GrammarVerdict
     until: float
     """The time until which it is believed."""
@@ -58,22 +55,21 @@ class _Known:
 
 
 class MemoryCache:
-    """The verdicts that were used last: ready or refused, with the reason of a refusal, and the
-    residual keywords."""
+    """The verdicts that were used last: ready or refused, with the reason and residual keywords."""
 
     def __init__(self) -> None:
-        self._verdicts: OrderedDict[str, _Known] = OrderedDict()
+        self._verdicts: OrderedDict[str, _KnownVerdict] = OrderedDict()
 
     def verdicts(self, keys: Iterable[str]) -> dict[str, wire.GrammarVerdict]:
         """Return the verdicts that are known, by key."""
-        found, now = dict[str, wire.GrammarVerdict](), time.monotonic()
+        verdicts, now = dict[str, wire.GrammarVerdict](), time.monotonic()
         for key in keys:
             known = self._verdicts.pop(key, None)
             if known is not None and known.until > now:
                 self._verdicts[key] = known  # as the last one
                 known.uses += 1
-                found[key] = known.verdict
-        return found
+                verdicts[key] = known.verdict
+        return verdicts
 
     def reused(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of enforceable grammars that a second request has just used. The request
@@ -85,19 +81,19 @@ class MemoryCache:
         """Return the keys whose records a replica of an address may lack, which count as sent. A
         router chooses the replica, so after one has joined each record is sent as often as there
         are replicas."""
-        found, joined, count = list[str](), replicas.joined, replicas.count
+        lacked, joined, count = list[str](), replicas.joined, replicas.count
         for known in filter(None, map(self._verdicts.get, keys)):
             if known.joined != joined:
                 known.joined, known.sends = joined, 0
             if known.sends < count:
                 known.sends += 1
-                found.append(known.verdict.key)
-        return found
+                lacked.append(known.verdict.key)
+        return lacked
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         # Rewritten schemas and compiled grammars are large, and only of use to a backend.
         kept = verdict.model_copy(update={"rewritten": None, "blob": None})
-        self._verdicts[verdict.key] = _Known(kept, time.monotonic() + verdict_ttl(verdict))
+        self._verdicts[verdict.key] = _KnownVerdict(kept, time.monotonic() + verdict_ttl(verdict))
         self._verdicts.move_to_end(verdict.key)
         if len(self._verdicts) > MAX_VERDICTS:
             self._verdicts.popitem(last=False)
@@ -141,7 +137,7 @@ class RedisCache:
         names = {key: f"{operator}:{key}" for key in keys}
         replies = await self.redis.run([("MGET", *(PREFIX + name for name in names.values()))])
         values = replies[-1] if replies else None
-        found = dict[str, GrammarVerdict]()
+        verdicts = dict[str, GrammarVerdict]()
         read = zip(names.items(), values if isinstance(values, list) else (), strict=False)
         for (key, name), value in read:
             if not isinstance(value, bytes):
@@ -152,8 +148,8 @@ class RedisCache:
                 metrics.RECORDS_DROPPED.inc()
                 continue
             with suppress(ValidationError):  # of another release
-                found[key] = GrammarVerdict.model_validate_json(data)
-        return found
+                verdicts[key] = GrammarVerdict.model_validate_json(data)
+        return verdicts
 
     def put(
         self,

@@ -38,13 +38,13 @@ Header = tuple[bytes, bytes]
 def key_of(headers: Iterable[Header]) -> str | None:
     """Return the API key in the headers of an ASGI scope. Raise InvalidKey if a header is there
     several times with different keys."""
-    found: dict[bytes, str] = {}
+    keys: dict[bytes, str] = {}
     for name, value in headers:
-        if name in KEY_HEADERS and (key := key_in(value)) and found.setdefault(name, key) != key:
+        if name in KEY_HEADERS and (key := key_in(value)) and keys.setdefault(name, key) != key:
             raise InvalidKey(
                 f"The request has several {name.decode()!r} headers with different keys. Send one."
             )
-    return next((found[name] for name in KEY_HEADERS if name in found), None)
+    return next((keys[name] for name in KEY_HEADERS if name in keys), None)
 
 
 def key_in(value: bytes) -> str:

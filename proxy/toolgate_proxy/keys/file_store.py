@@ -73,15 +73,15 @@ def _entries(content: Any) -> list[Any]:
     return listed or []
 
 
-def _mapping(given: Any) -> dict[Any, Any]:
-    if not isinstance(given, dict):
+def _mapping(value: Any) -> dict[Any, Any]:
+    if not isinstance(value, dict):
         raise ValueError("expected a mapping of `field: value` pairs.")
-    return given
+    return value
 
 
-def _key(given: Any, hasher: Hasher, *, clear_keys: bool) -> Key:
+def _key(entry: Any, hasher: Hasher, *, clear_keys: bool) -> Key:
     """Read an entry. Raise ValueError."""
-    values = {name: _in_utc(value) for name, value in _mapping(given).items()}
+    values = {name: _in_utc(value) for name, value in _mapping(entry).items()}
     unknown = next((name for name in values if name not in FIELDS), None)
     if unknown is not None:
         raise ValueError(f"unknown field {unknown!r}. Fields: {', '.join(FIELDS)}.")

@@ -132,15 +132,15 @@ class Key(BaseModel):
 
     def shown(self, now: datetime) -> dict[str, Any]:
         """Return all fields except the hashes, flat, for output."""
-        shown = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
-        shown |= shown.pop("terms")
-        shown |= shown.pop("limits")
-        shown["status"] = self.status(now)
-        shown["keys"] = [
+        fields = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
+        fields |= fields.pop("terms")
+        fields |= fields.pop("limits")
+        fields["status"] = self.status(now)
+        fields["keys"] = [
             each.model_dump(mode="json", exclude={"hash"}, exclude_none=True)
             for each in self.secrets
         ]
-        return shown
+        return fields
 
 
 def new_id() -> str:
@@ -188,8 +188,7 @@ class Hasher:
         return self._digest(b"toolgate key\n", key.encode("utf-8", "surrogatepass"))
 
     def seal(self, key_id: str, record: bytes) -> bytes:
-        """Return the record after its MAC. Write access to Redis is not enough to change a
-        record."""
+        """Return the record after its MAC. Write access to Redis cannot change a record."""
         return self._mac(key_id, record) + b"\n" + record
 
     def open(self, key_id: str, sealed: bytes) -> bytes | None:

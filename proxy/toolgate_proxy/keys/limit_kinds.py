@@ -102,13 +102,8 @@ class LimitKind:
 
     def __post_init__(self) -> None:
         dashed = self.name.replace("_", "-")
-        defaults = {
-            "counter": self.name,
-            "label": self.name,
-            "header": dashed,
-            "flag": f"--{dashed}",
-            "column": self.name,
-        }
+        defaults = dict.fromkeys(("counter", "label", "column"), self.name)
+        defaults |= {"header": dashed, "flag": f"--{dashed}"}
         for field, default in defaults.items():
             object.__setattr__(self, field, getattr(self, field) or default)
 

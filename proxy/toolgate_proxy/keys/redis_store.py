@@ -84,8 +84,7 @@ def seal(hasher: Hasher, key: Key, version: int) -> bytes:
 
 
 def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[VersionedKey]:
-    """Return the keys in records, by their ids. Records that are not valid are logged and left
-    out."""
+    """Return the keys in records, by their ids. Invalid ones are logged and left out."""
     keys = []
     for key_id, sealed in records:
         name = key_id.decode(errors="replace")
@@ -169,30 +168,30 @@ class RedisStore:
 
     async def find(self, name: str) -> Key | None:
         """Return the key with that alias or id."""
-        found = await self._contents()
-        named = [key for key in found.keys if key.alias == name and not key.revoked]
-        named += [key for key in found.keys if key.id == name]
+        contents = await self._contents()
+        named = [key for key in contents.keys if key.alias == name and not key.revoked]
+        named += [key for key in contents.keys if key.id == name]
         if not named:
             return None
-        self._read[named[0].id] = found.records[named[0].id.encode()]
+        self._read[named[0].id] = contents.records[named[0].id.encode()]
         return named[0]
 
     async def put(self, key: Key) -> None:
         """Write a key. Raise StoreConflict."""
         for _ in range(MAX_ATTEMPTS):
-            found = await self._contents()
-            if found.records.get(key.id.encode()) != self._read.get(key.id):
+            state = await self._contents()
+            if state.records.get(key.id.encode()) != self._read.get(key.id):
                 break
-            others = {each.alias for each in found.keys if each.id != key.id and not each.revoked}
+            others = {each.alias for each in state.keys if each.id != key.id and not each.revoked}
             if key.alias in others and not key.revoked:
                 raise StoreConflict(
                     f"The alias {key.alias!r} is in use by another key. Choose another alias, or "
                     f"`toolgate keys revoke {key.alias!r}` first."
                 )
-            version = max(found.mark.version + 1, time.time_ns() // 1_000_000)
+            version = max(state.mark.version + 1, time.time_ns() // 1_000_000)
             record = seal(self._hasher, key, version)
-            mark = found.mark.after(key.id, version).seal(self._hasher)
-            if await self._redis.eval(PUT, 2, RECORDS, MARK, key.id, record, found.digest, mark):
+            mark = state.mark.after(key.id, version).seal(self._hasher)
+            if await self._redis.eval(PUT, 2, RECORDS, MARK, key.id, record, state.digest, mark):
                 self._read[key.id] = record
                 return
         raise StoreConflict(
@@ -204,15 +203,15 @@ class RedisStore:
         """Raise StoreConflict."""
         sealed = await self._redis.get(MARK)
         records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
-        found = opened(self._hasher, records.items())
+        versioned = opened(self._hasher, records.items())
         if not isinstance(sealed, bytes):  # the mark follows from the records
-            if found:
+            if versioned:
                 logger.warning(
                     "%s in Redis is missing, and will be made from the records. Someone may have "
                     "put back earlier records. Check all keys with `toolgate keys list --all`.",
                     MARK,
                 )
-            return _Contents(Mark.of(found), "", records, [each.key for each in found])
+            return _Contents(Mark.of(versioned), "", records, [each.key for each in versioned])
         mark = Mark.open(self._hasher, sealed)
         if mark is None:
             raise StoreConflict(
@@ -221,7 +220,7 @@ class RedisStore:
                 "secret was changed, delete this entry, and create or import the keys again."
             )
         digest = hashlib.sha1(sealed, usedforsecurity=False).hexdigest()
-        newest = [each.key for each in found if _is_newest(each, mark)]
+        newest = [each.key for each in versioned if _is_newest(each, mark)]
         return _Contents(mark, digest, records, newest)
 
     async def usages(self, keys: Sequence[Key], at: datetime) -> list[KeyUsage]:
@@ -249,11 +248,11 @@ class RedisStore:
         await self._redis.aclose()
 
 
-def _is_newest(found: VersionedKey, mark: Mark) -> bool:
-    newest = mark.keys.get(found.key.id, 0)
-    if found.version < newest:
-        logger.warning(EARLIER_RECORD, found.key.id)
-    return found.version >= newest
+def _is_newest(versioned: VersionedKey, mark: Mark) -> bool:
+    newest = mark.keys.get(versioned.key.id, 0)
+    if versioned.version < newest:
+        logger.warning(EARLIER_RECORD, versioned.key.id)
+    return versioned.version >= newest
 
 
 UNUSED = (
@@ -267,8 +266,7 @@ EVICTED = "Redis may evict virtual keys: its maxmemory-policy is %s. Set it to n
 
 async def warn_of_lost_keys(settings: Settings) -> None:
     """Log a warning if Redis has keys that no gateway accepts, because TOOLGATE_KEY_SECRET is not
-    set, and if it may evict keys. Does nothing if Redis does not respond: other code reports
-    that."""
+    set, and if it may evict keys. If Redis does not respond, others report that."""
     if settings.redis_url is None:
         return
     async with _client(settings.redis_url) as client:

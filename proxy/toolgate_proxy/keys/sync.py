@@ -42,7 +42,7 @@ class _CachedSecret:
 
 
 class KeyCache:
-    """`grace`: seconds for which keys remain valid after Redis responded last."""
+    """The keys that the gateway accepts. Valid for `grace` seconds after Redis responded."""
 
     def __init__(
         self,
@@ -60,8 +60,7 @@ class KeyCache:
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
-        """Return the key of a request. Raise InvalidKey, RetiredKey, and KeysUnavailable if the
-        cache is stale."""
+        """Return the key of a request. Raise InvalidKey, RetiredKey and KeysUnavailable."""
         if len(sent) > MAX_LENGTH:
             raise InvalidKey(WRONG_KEY)
         cached = self._by_hash.get(self._hasher.hash(sent))
@@ -258,20 +257,20 @@ class KeySync:
             return None
         self._seal = sealed[:SEAL_LENGTH]
         self._redis_keys = {
-            key_id: found.key
+            key_id: entry.key
             for key_id in mark.keys
-            if (found := self._newest.get(key_id)) and found.version >= self._versions[key_id]
+            if (entry := self._newest.get(key_id)) and entry.version >= self._versions[key_id]
         }
         return True
 
     async def _read(self, redis: SharedRedis, mark: Mark) -> bool:
-        """Read the records of keys with new versions. Return False if Redis did not respond. Raises
+        """Read the records of keys with new versions. Return False if Redis did not respond. Raise
         BadKeyData."""
         for key_id, version in mark.keys.items():
             if version < self._versions.get(key_id, 0):
                 self._log_once(EARLIER_RECORD % key_id)
             self._versions[key_id] = max(version, self._versions.get(key_id, 0))
-        seen = {key_id: found.version for key_id, found in self._newest.items()}
+        seen = {key_id: versioned.version for key_id, versioned in self._newest.items()}
         changed = [each for each in mark.keys if seen.get(each, 0) < self._versions[each]]
         if not changed:
             return True
@@ -279,11 +278,11 @@ class KeySync:
             return False
         pairs = zip(changed, _checked(RECORDS, replies[0], list), strict=True)
         records = [(name.encode(), each) for name, each in pairs if isinstance(each, bytes)]
-        for found in opened(self._hasher, records):
-            if found.version < self._versions[found.key.id]:
-                self._log_once(EARLIER_RECORD % found.key.id)
+        for versioned in opened(self._hasher, records):
+            if versioned.version < self._versions[versioned.key.id]:
+                self._log_once(EARLIER_RECORD % versioned.key.id)
             else:
-                self._newest[found.key.id] = found
+                self._newest[versioned.key.id] = versioned
         return True
 
     def _log_once(self, message: str) -> None:
@@ -315,8 +314,7 @@ class KeySync:
 
 
 def _checked(name: str, reply: object, kind: type) -> Any:
-    """Return the reply to a command for one entry of Redis; None if there is no such entry. Raises
-    BadKeyData."""
+    """Return the reply to a command for one entry of Redis; None without one. Raise BadKeyData."""
     if reply is None or isinstance(reply, kind):
         return reply
     reason = str(reply) if isinstance(reply, Exception) else f"{type(reply).__name__} as reply"

@@ -41,7 +41,7 @@ ADMIT, UPDATE = (Script(__package__, name) for name in ("admit.lua", "update.lua
 
 
 class RedisCounter:
-    """`lease`: seconds after which a request without an update no longer counts as in flight."""
+    """Counts in Redis. A request counts as in flight for `lease` seconds after each update."""
 
     def __init__(self, redis: SharedRedis, lease: float) -> None:
         self._redis = RedisBatch(redis)
@@ -53,11 +53,11 @@ class RedisCounter:
         numbers = [
             (-1 if each.limit is None else each.limit, each.amount) for each in request.amounts
         ]
-        refused, request.wait_ms, *found = cast(
+        refused, request.wait_ms, *replies = cast(
             list[int], await self._run(ADMIT, request, self._lease_ms, numbers)
         )
-        for each, at in zip(request.amounts, range(0, len(found), 3), strict=True):
-            each.used, each.reset_ms, each.period = found[at : at + 3]
+        for amount, at in zip(request.amounts, range(0, len(replies), 3), strict=True):
+            amount.used, amount.reset_ms, amount.period = replies[at : at + 3]
         request.refused = request.amounts[refused - 1] if refused else None
 
     async def correct(self, correction: Reservation) -> None:
@@ -68,18 +68,18 @@ class RedisCounter:
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
     async def _run(
-        self, script: Script, given: Reservation, lease_ms: int, numbers: list[tuple[int, int]]
+        self, script: Script, request: Reservation, lease_ms: int, numbers: list[tuple[int, int]]
     ) -> object:
         """Return the reply to a command. `numbers`: what the script reads for each amount besides
         its window. Raise NoResponse, and CommandRefused, which is logged."""
-        kinds = [each.kind for each in given.amounts]
-        each = [
+        kinds = [amount.kind for amount in request.amounts]
+        windows = [
             (kind.window.type, kind.window.milliseconds, *more)
             for kind, more in zip(kinds, numbers, strict=True)
         ]
-        keys = [kind.redis_key(given.key_id) for kind in kinds]
+        keys = [kind.redis_key(request.key_id) for kind in kinds]
         # In one argument, because the client encodes each argument in Python.
-        argument = json.dumps((given.request_id, lease_ms, SLICES, each))
+        argument = json.dumps((request.request_id, lease_ms, SLICES, windows))
         reply = await script.run(self._redis.run, keys, argument)
         if reply is None:
             raise NoResponse
@@ -108,7 +108,7 @@ MAX_KEYS = 10_000
 
 
 @dataclass
-class _Timed:
+class _WindowCounter:
     """What a key used of one limit. `now`: milliseconds since 1970."""
 
     window: Window
@@ -126,10 +126,10 @@ class _Timed:
     def wait(self, limit: int, amount: int, now: int) -> float:
         """Return the milliseconds until that amount would be admitted."""
         used = sum(self.counts.values())
-        for each, count in sorted(self.counts.items()):
+        for number, count in sorted(self.counts.items()):
             used -= count
             if count > 0 and used + amount <= limit:
-                return self._expiry(each) - now
+                return self._expiry(number) - now
         return 0
 
     def add(self, amount: int, request_id: str, now: int) -> None:
@@ -145,8 +145,8 @@ class _Timed:
 
     def _forget(self, period: int) -> None:
         """Drop the slices that do not count in a period any more."""
-        for each in [each for each in self.counts if each < period - self.window.earlier]:
-            del self.counts[each]
+        for number in [number for number in self.counts if number < period - self.window.earlier]:
+            del self.counts[number]
 
     def _slice(self, now: int) -> int:
         return math.floor(now / self.window.slice_ms)
@@ -176,43 +176,43 @@ class _InFlight:
 class MemoryCounter:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._keys: OrderedDict[str, dict[str, _Timed | _InFlight]] = OrderedDict()
+        self._keys: OrderedDict[str, dict[str, _WindowCounter | _InFlight]] = OrderedDict()
         """By key id and name of the limit's kind."""
 
     async def admit(self, request: Reservation) -> None:
         now = self._now()
-        counters = [self._counter(request.key_id, each.kind) for each in request.amounts]
+        counters = [self._counter(request.key_id, amount.kind) for amount in request.amounts]
         request.refused, request.wait_ms = None, 0
-        for each, counter in zip(request.amounts, counters, strict=True):
-            each.used, each.reset_ms, each.period = counter.usage(now)
-            if each.limit is None or request.refused is not None:
+        for amount, counter in zip(request.amounts, counters, strict=True):
+            amount.used, amount.reset_ms, amount.period = counter.usage(now)
+            if amount.limit is None or request.refused is not None:
                 continue
-            if each.used + each.amount > each.limit:
-                request.refused = each
-                too_large = each.amount > each.limit
-                wait = -1 if too_large else counter.wait(each.limit, each.amount, now)
+            if amount.used + amount.amount > amount.limit:
+                request.refused = amount
+                too_large = amount.amount > amount.limit
+                wait = -1 if too_large else counter.wait(amount.limit, amount.amount, now)
                 request.wait_ms = math.ceil(wait)
         if request.refused is None:
-            for each, counter in zip(request.amounts, counters, strict=True):
-                counter.add(each.amount, request.request_id, now)
-                each.used, each.reset_ms, each.period = counter.usage(now)
+            for amount, counter in zip(request.amounts, counters, strict=True):
+                counter.add(amount.amount, request.request_id, now)
+                amount.used, amount.reset_ms, amount.period = counter.usage(now)
 
     async def correct(self, correction: Reservation) -> None:
         now = self._now()
-        for each in correction.amounts:
-            self._counter(correction.key_id, each.kind).change(
-                each.amount, each.period, correction.request_id, correction.ended, now
+        for amount in correction.amounts:
+            self._counter(correction.key_id, amount.kind).change(
+                amount.amount, amount.period, correction.request_id, correction.ended, now
             )
 
     def _now(self) -> int:
         return math.floor(self._clock() * 1000)
 
-    def _counter(self, key_id: str, kind: LimitKind) -> _Timed | _InFlight:
+    def _counter(self, key_id: str, kind: LimitKind) -> _WindowCounter | _InFlight:
         counters = self._keys.setdefault(key_id, {})
         self._keys.move_to_end(key_id)
         if len(self._keys) > MAX_KEYS:
             self._keys.popitem(last=False)
         if kind.name not in counters:
             in_flight = kind.window.type == "in_flight"
-            counters[kind.name] = _InFlight() if in_flight else _Timed(kind.window)
+            counters[kind.name] = _InFlight() if in_flight else _WindowCounter(kind.window)
         return counters[kind.name]

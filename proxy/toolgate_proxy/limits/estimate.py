@@ -52,14 +52,12 @@ ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
 OUTPUT = 1024
 """Tokens reserved for the response to a request without a maximum, but at most a quarter of the
-smallest limit, so that a small limit can be used at all. What was too much is given back at its
-end."""
+smallest limit, so that a small limit can be used at all. The rest is given back at its end."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
 def estimate(body: Mapping[str, Any], limits: Limits, *, output: bool) -> Tokens:
-    """Estimate the tokens of a request, at least one. `output`: whether the response has output
-    tokens."""
+    """Estimate the tokens of a request, at least one. `output`: for a response with tokens."""
     prompt = _prompt(body)
     if not output:
         return Tokens(max(1, prompt))
@@ -116,20 +114,20 @@ def _collect(value: object, texts: list[str]) -> int:
     """Add all texts of content parts to `texts`. Return the tokens of its files."""
     tokens, left = 0, [value]
     while left:
-        each = left.pop()
-        if isinstance(each, str):
-            texts.append(each)
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            file, size = _file_of(each)
+        part = left.pop()
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, dict):
+            file, size = _file_of(part)
             tokens += size
-            for name, inner in each.items():
+            for name, inner in part.items():
                 if name in ARGUMENTS and not isinstance(inner, str):
                     texts.append(_written(inner))
                 elif name != file:
                     left.append(inner)
-        elif each is not None:
+        elif part is not None:
             texts.append("0")
     return tokens
 
@@ -148,17 +146,16 @@ def _file_of(part: Mapping[str, Any]) -> tuple[str | None, int]:
     """Return the field of a content part that has an image or a file, and the tokens of that; None
     and 0 if the part is text."""
     kind = part.get("type")
-    found = FILE_PARTS.get(kind) if isinstance(kind, str) else None
-    source = None if found is None else part.get(found[0])
+    reader = FILE_PARTS.get(kind) if isinstance(kind, str) else None
+    source = None if reader is None else part.get(reader[0])
     is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
-    if found is None or source is None or is_text:
+    if reader is None or source is None or is_text:
         return None, 0
-    return found[0], found[1](source)
+    return reader[0], reader[1](source)
 
 
 def files_beyond_estimate(texts: Sequence[str]) -> int:
-    """Return the tokens of the texts of files beyond those that were estimated before they were
-    read."""
+    """Return the tokens of files' texts beyond those that were estimated before they were read."""
     return max(0, text_tokens(texts) - TOKENS_PER_FILE * len(texts))
 
 

@@ -51,8 +51,7 @@ class BodyBudget:
         return self.used(owner) + more <= self.limit + room
 
     def add(self, owner: str, more: int) -> None:
-        """Count `more` bytes of a body. `more` may be negative. Requests that wait get what is
-        free, in their order."""
+        """Count `more` bytes of a body, or fewer. Requests that wait get what is free, in order."""
         self._used[owner] += more
         waiting = self.waiting[owner]
         while waiting and (
@@ -146,7 +145,7 @@ class FailedAttempts:
             return
         seconds = max(1, math.ceil(times[0] + WINDOW_SECONDS - moment))
         raise TooManyWrongKeys(
-            "Your address has sent too many wrong API keys. Check the key, and try again in "
-            f"{seconds} s.",
+            "Your address has sent too many wrong API keys. Check the key, and send the "
+            f"request again in {seconds} s.",
             retry_after=seconds,
         )

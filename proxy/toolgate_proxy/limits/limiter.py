@@ -44,11 +44,9 @@ logger = logging.getLogger(__name__)
 
 ROUNDS_PER_LEASE = 3
 CONCURRENT_UPDATES = 64
-"""Requests updated in one exchange. One at a time, the leases of many requests would expire during
-a round."""
+"""Requests updated in one exchange. One at a time, leases would expire during a round of many."""
 MAX_PENDING = 100_000
-"""Ended requests that are kept until they are settled. If Redis does not respond for long, the
-oldest are dropped."""
+"""Ended requests that are kept until they are settled. The oldest are dropped first."""
 MAX_REFUSALS = 20
 """Updates of an ended request that Redis may refuse before it is dropped."""
 
@@ -121,9 +119,9 @@ class Lease:
         ]
         counted = self.counted
         request = Reservation(counted.key_id, counted.request_id, tuple(added))
-        for each in added:
-            alone = Amount(each.kind, each.limit, each.kind.unit.amount(needed))
-            if each.limit is not None and alone.amount > each.limit:
+        for amount in added:
+            alone = Amount(amount.kind, amount.limit, amount.kind.unit.amount(needed))
+            if amount.limit is not None and alone.amount > amount.limit:
                 request.refused, request.wait_ms = alone, -1
                 raise self.refusal(request)
         try:
@@ -138,7 +136,7 @@ class Lease:
 
 
 class Leases:
-    """`lease`: seconds after which a request without an update no longer counts as in flight."""
+    """Updates the leases of requests in flight, which end after `lease` seconds without it."""
 
     def __init__(self, lease: float) -> None:
         self._pause = lease / ROUNDS_PER_LEASE
@@ -169,9 +167,9 @@ class Leases:
     async def _update_forever(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
-            held = list(self._held.values())
-            for at in range(0, len(held), CONCURRENT_UPDATES):
-                batch = held[at : at + CONCURRENT_UPDATES]
+            leases = list(self._held.values())
+            for at in range(0, len(leases), CONCURRENT_UPDATES):
+                batch = leases[at : at + CONCURRENT_UPDATES]
                 if not all(await asyncio.gather(*map(self._update, batch))):
                     break  # Redis does not respond: one attempt a round is enough
             for request_id in list(self._held)[: max(0, len(self._held) - MAX_PENDING)]:
@@ -277,8 +275,7 @@ class Limiter:
 
     @property
     def counted(self) -> Literal["fleet", "process", "unavailable"]:
-        """Whether limits are now counted across all gateways, by this process alone, or not at
-        all."""
+        """Whether limits are counted across all gateways, by this process alone, or not at all."""
         if self._redis is None:
             return "process"
         if self._redis.available:

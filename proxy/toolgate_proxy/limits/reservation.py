@@ -38,8 +38,7 @@ class Amount:
     used: int = 0
     """All that the counter has after the request was admitted or refused."""
     reset_ms: int = 0
-    """Milliseconds until none of it counts any more; 0 if nothing is used, or for requests in
-    flight."""
+    """Milliseconds until none of it counts any more; 0 without use, and for requests in flight."""
 
 
 @dataclass(slots=True)
@@ -61,20 +60,20 @@ class Reservation:
 
     def add(self, amounts: Iterable[Amount], sign: int = 1) -> None:
         """Add what was counted in addition."""
-        more = {each.kind.name: sign * each.amount for each in amounts}
-        for each in self.amounts:
-            each.amount += more.get(each.kind.name, 0)
+        more = {amount.kind.name: sign * amount.amount for amount in amounts}
+        for amount in self.amounts:
+            amount.amount += more.get(amount.kind.name, 0)
 
     def correction(self, used: Tokens) -> tuple[Amount, ...]:
         """Return what the counters lack. `used`: the tokens so far. Before the request has ended,
         what was reserved is not returned."""
-        made: list[Amount] = []
-        for each in self.amounts:
-            in_flight = each.kind.window.type == "in_flight"
-            lacking = 0 if in_flight else each.kind.unit.amount(used) - each.amount
+        amounts: list[Amount] = []
+        for amount in self.amounts:
+            in_flight = amount.kind.window.type == "in_flight"
+            lacking = 0 if in_flight else amount.kind.unit.amount(used) - amount.amount
             if in_flight or lacking > 0 or (lacking and self.ended):
-                made.append(Amount(each.kind, None, lacking, each.period))
-        return tuple(made)
+                amounts.append(Amount(amount.kind, None, lacking, amount.period))
+        return tuple(amounts)
 
 
 class Unavailable(Exception):
@@ -120,14 +119,14 @@ def rate_limit_headers(
 ) -> dict[str, str]:
     """Return the headers for the limits of a key, as its counters have them."""
     headers: dict[str, str] = {}
-    for each in amounts:
-        if each.limit is not None:
-            name = each.kind.header
-            headers[_header(names, name, "limit")] = str(each.limit)
-            headers[_header(names, name, "remaining")] = str(max(0, each.limit - each.used))
-            if each.kind.window.type == "sliding":
+    for amount in amounts:
+        if amount.limit is not None:
+            name = amount.kind.header
+            headers[_header(names, name, "limit")] = str(amount.limit)
+            headers[_header(names, name, "remaining")] = str(max(0, amount.limit - amount.used))
+            if amount.kind.window.type == "sliding":
                 reset = duration if names == "openai" else moment
-                headers[_header(names, name, "reset")] = reset(each.reset_ms)
+                headers[_header(names, name, "reset")] = reset(amount.reset_ms)
     return headers
 
 
@@ -158,13 +157,12 @@ RETRY_AFTER_IN_FLIGHT = 1
 
 
 def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:
-    """Return the error for a request that was refused. `alias`: of its key; `wait_ms`: as the
-    counter replied."""
+    """Return the error for a refused request. `alias`: of its key; `wait_ms`: the counter's."""
     kind, limit = refused.kind, refused.limit
     if wait_ms < 0:
         return kind.error(
             f"The request needs up to {refused.amount} {kind.unit.name}, but the limit of the API "
-            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower `max_tokens`.",
+            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower 'max_tokens'.",
             limited=kind.unit.error_type,
         )
     seconds = math.ceil(wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
@@ -172,8 +170,8 @@ def refusal(alias: str, refused: Amount, wait_ms: int) -> RateLimited:
     if refused.amount > 1:
         used += f", requested {refused.amount}"
     return kind.error(
-        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Try again "
-        f"in {seconds} s.",
+        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Send the "
+        f"request again in {seconds} s.",
         limited=kind.unit.error_type,
         retry_after=seconds,
     )

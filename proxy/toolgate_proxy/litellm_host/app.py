@@ -56,18 +56,18 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
     therefore apply to our route. Pages of the origins that LiteLLM allows may send requests to a
     gateway in a private network, too: the key decides.
     """
-    for each in app.user_middleware:
-        if each.cls is CORSMiddleware:
-            each.kwargs["allow_private_network"] = True
-    inside = [each for each in app.user_middleware if each.cls.__name__ in PATH_ONLY]
-    outside = [each for each in app.user_middleware if each.cls.__name__ not in PATH_ONLY]
+    for layer in app.user_middleware:
+        if layer.cls is CORSMiddleware:
+            layer.kwargs["allow_private_network"] = True
+    inside = [layer for layer in app.user_middleware if layer.cls.__name__ in PATH_ONLY]
+    outside = [layer for layer in app.user_middleware if layer.cls.__name__ not in PATH_ONLY]
     app.user_middleware[:] = [*outside, Middleware(route), *inside]
 
 
 def add_callbacks() -> None:
     """Add the gateway's own callbacks, which LiteLLM's configuration may have replaced."""
-    own = (hook, SelectionHook(selection()))
-    litellm.callbacks += [each for each in own if each not in litellm.callbacks]
+    ours = (hook, SelectionHook(selection()))
+    litellm.callbacks += [each for each in ours if each not in litellm.callbacks]
 
 
 def serves_without_key(app: Any, scope: Scope, path: str) -> bool:
@@ -89,9 +89,9 @@ def checks_key(route: Any) -> bool:
 
 
 def _calls(dependant: Any) -> Iterator[Any]:
-    for each in dependant.dependencies:
-        yield each.call
-        yield from _calls(each)
+    for dependency in dependant.dependencies:
+        yield dependency.call
+        yield from _calls(dependency)
 
 
 UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid provider: {PROVIDER}$")
@@ -104,18 +104,18 @@ def repair_error_bodies(app: Any) -> None:
 
     async def handler(request: Request, error: ProxyException) -> Response:
         response = await original(request, error)  # which also ends LiteLLM's span
-        shown, context = repaired(error), request.scope.get(SCOPE)
+        fault, context = repaired(error), request.scope.get(SCOPE)
         if isinstance(context, RequestContext):
-            shown = without_credentials(context.model or "", shown.message) or shown
-            context.outcome.code = shown.code
-            if shown.code == ModelNotFound.code and context.caller.authenticated:
-                shown = await model_not_found(context.model or "", context.caller.key)
+            fault = without_credentials(context.model or "", fault.message) or fault
+            context.outcome.code = fault.code
+            if fault.code == ModelNotFound.code and context.caller.authenticated:
+                fault = await model_not_found(context.model or "", context.caller.key)
         headers = {
             name: value
             for name, value in response.headers.items()
             if name not in ("content-length", "content-type")
         }
-        return JSONResponse(shown.body(), shown.status, headers)
+        return JSONResponse(fault.body(), fault.status, headers)
 
     app.exception_handlers[ProxyException] = handler
     app.exception_handlers[HTTPException] = _with_missing_routes(

@@ -144,10 +144,10 @@ def check_address(scope: MutableMapping[str, Any]) -> None:
 
 
 def is_master_key(sent: str) -> bool:
-    held = litellm_proxy().master_key
-    if not isinstance(held, str) or not held:
+    master = litellm_proxy().master_key
+    if not isinstance(master, str) or not master:
         return False
-    return hmac.compare_digest(*(each.encode("utf-8", "surrogatepass") for each in (sent, held)))
+    return hmac.compare_digest(*(each.encode("utf-8", "surrogatepass") for each in (sent, master)))
 
 
 def is_key(sent: str) -> bool:
@@ -247,9 +247,8 @@ async def check_model(described: UserAPIKeyAuth, named: str) -> None:
 async def may_call(described: UserAPIKeyAuth, model: str) -> bool:
     """Return whether a key, and in LiteLLM's database its team and project, may use a model.
     `described`: LiteLLM's description of its holder."""
-    held = router()
-    found = await is_model_authorized_for_token(model=model, valid_token=described, llm_router=held)
-    return bool(found)
+    options = {"model": model, "valid_token": described, "llm_router": router()}
+    return bool(await is_model_authorized_for_token(**options))
 
 
 async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:

@@ -60,7 +60,7 @@ Fault = tuple[Steps, str, bool]
 
 
 class ConfigurationRefused(Exception):
-    """The message names the places and what to do."""
+    """The configuration cannot be used. The message names the places and what to do."""
 
 
 def check_configuration() -> None:
@@ -113,18 +113,18 @@ def _guardrails(
     older = (entry for _, entry in _entries(_mapping(config.get("litellm_settings")), "guardrails"))
     known = started.union(*older, (str(each.get("guardrail_name")) for _, each in guardrails))
     for steps, model in _entries(config, "model_list"):
-        given = _mapping(model.get(PARAMS)).get("guardrails")
-        for name in given if isinstance(given, list) else [given]:
+        names = _mapping(model.get(PARAMS)).get("guardrails")
+        for name in names if isinstance(names, list) else [names]:
             if isinstance(name, str) and name not in known:
                 message = f"there is no guardrail {name!r}.{_meant(name, known)} {unchecked}"
                 yield (*steps, PARAMS, "guardrails"), message, not has_database()
 
 
-def _fallbacks(given: Any, steps: Steps) -> Iterator[Fault]:
+def _fallbacks(rules: Any, steps: Steps) -> Iterator[Fault]:
     """Yield the names in an array of fallbacks that no model has."""
-    for at, each in enumerate(given if isinstance(given, list) else ()):
-        model = each if isinstance(each, str) else _mapping(each).get("model")
-        entries = {} if isinstance(model, str) else _mapping(each)
+    for at, rule in enumerate(rules if isinstance(rules, list) else ()):
+        model = rule if isinstance(rule, str) else _mapping(rule).get("model")
+        entries = {} if isinstance(model, str) else _mapping(rule)
         for name in [model] if isinstance(model, str) else map(str, entries):
             if name != "*" and not rows_of(name) and alias_target(name) is None:
                 yield (*steps, at), f"there is no model {name!r}, so it has no effect.", False
@@ -145,8 +145,8 @@ def _names(
         places.append(((*steps, PARAMS), entry.get(PARAMS), LitellmParams.model_fields))
     named = [
         (steps, str(name), known)
-        for steps, given, known in places
-        for name in _mapping(given)
+        for steps, section, known in places
+        for name in _mapping(section)
         if name not in known
     ]
     unread = _unread({name for _, name, _ in named if not name.startswith("x-")})
@@ -164,8 +164,8 @@ def _unread(names: set[str]) -> set[str]:
     for path in code.rglob("*.py") if names else ():
         if path.relative_to(code).parts[0] != PROVIDERS:
             text = path.read_text("utf-8", errors="replace")
-            found = {each for each in names if each in text}  # which is fast
-            names -= {each for each in found if re.search(rf"\b{re.escape(each)}\b", text)}
+            mentioned = {each for each in names if each in text}  # which is fast
+            names -= {each for each in mentioned if re.search(rf"\b{re.escape(each)}\b", text)}
     return names
 
 
@@ -180,7 +180,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _entries(config: Mapping[str, Any], name: str) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
     """Yield the objects of an array with their places."""
-    given = config.get(name)
-    for at, each in enumerate(given if isinstance(given, list) else ()):
-        if isinstance(each, Mapping):
-            yield (name, at), each
+    entries = config.get(name)
+    for at, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, Mapping):
+            yield (name, at), entry

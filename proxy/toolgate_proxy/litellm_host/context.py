@@ -65,8 +65,7 @@ def identity_of(caller: object) -> str | None:
 
 
 NUMBER = 32
-"""Number of collections whose contexts are kept. Setting a variable allocates too few objects to
-start more collections."""
+"""Number of collections whose contexts are kept. Setting a variable starts no more collections."""
 
 _held: deque[Context] = deque(maxlen=NUMBER)
 

@@ -26,17 +26,16 @@ ALIASES = "model_group_alias"
 async def key_settings(caller: UserAPIKeyAuth) -> Mapping[str, Any]:
     """Return the settings of a key and its team."""
     here = litellm_proxy()
-    found: Mapping[str, Any] | None = await here.proxy_config.get_hierarchical_router_settings(
+    values: Mapping[str, Any] | None = await here.proxy_config.get_hierarchical_router_settings(
         user_api_key_dict=caller,
         prisma_client=here.prisma_client,
         proxy_logging_obj=here.proxy_logging_obj,
     )
-    return found or {}
+    return values or {}
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise GatewayMisconfigured for a setting that our own route does not support and that differs
-    from the router's."""
+    """Raise GatewayMisconfigured for an unsupported setting that differs from the router's."""
     if not settings:
         return
     held = router_settings()

@@ -77,11 +77,10 @@ def errors_raised(model: str) -> Iterator[None]:
 
 
 def proxy_exception(error: ToolgateError) -> ProxyException:
-    """Return the ProxyException for an authentication error. Body, status and headers are
-    `error`'s."""
+    """Return the ProxyException for an authentication error, with its body, status and headers."""
     headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
-    made = ProxyException(error.message, error.type, error.param, error.status, headers=headers)
-    return carry(made, error)
+    raised = ProxyException(error.message, error.type, error.param, error.status, headers=headers)
+    return carry(raised, error)
 
 
 class HostRefused(ToolgateError):
@@ -126,16 +125,16 @@ def own_error(exception: Exception) -> ToolgateError:
     """Return Toolgate's error for an exception of LiteLLM or of a callback."""
     if isinstance(exception, ToolgateError):
         return exception
-    held: ToolgateError | None = optional(exception, CARRIED)
-    if held is not None:
-        return held
+    carried: ToolgateError | None = optional(exception, CARRIED)
+    if carried is not None:
+        return carried
     if TAGS in str(exception):
         return PermissionDenied(
             "No deployment of the model has the tags of this API key or request. Change those of "
             "the request, of the key (`toolgate keys update NAME --tag …`) or of the deployments."
         )
-    given = (str(optional(exception, name, "")) for name in ("status_code", "code"))
-    status = next((int(value) for value in given if value.isdigit()), 500)
+    codes = (str(optional(exception, name, "")) for name in ("status_code", "code"))
+    status = next((int(value) for value in codes if value.isdigit()), 500)
     status = status if 400 <= status < 600 else 500
     detail = optional(exception, "detail") or optional(exception, "message")
     if isinstance(detail, dict):
@@ -153,8 +152,8 @@ def own_error(exception: Exception) -> ToolgateError:
 
 def _retry_after(headers: object) -> int | None:
     """Return the `retry-after` header in seconds; None for a date."""
-    held = dict(headers) if isinstance(headers, Mapping) else {}
-    value = next((value for name, value in held.items() if name.lower() == "retry-after"), "")
+    fields = dict(headers) if isinstance(headers, Mapping) else {}
+    value = next((value for name, value in fields.items() if name.lower() == "retry-after"), "")
     return int(value) if str(value).isdigit() else None
 
 

@@ -64,8 +64,7 @@ for parameters only that requests and deployments on our own route cannot have (
 
 
 def unsupported_callback() -> str | None:
-    """Return the description of a callback that needs LiteLLM's route, with its hook; None: there
-    is none."""
+    """Return the description of a callback that needs LiteLLM's route, with its hook, or None."""
     for callback in _active():
         for hook in () if _is_for_others(callback) else UNSUPPORTED:
             if _overrides(callback, hook):
@@ -84,8 +83,7 @@ def has(*hooks: str, guardrail: bool = False) -> bool:
 
 
 def reads_responses() -> bool:
-    """Return whether a callback reads or changes responses before they are sent, or runs beside
-    the request."""
+    """Return whether a callback sees responses before they are sent, or runs beside the request."""
     return any(
         isinstance(each, CustomGuardrail) or any(_overrides(each, hook) for hook in _reading(each))
         for each in _active()
@@ -125,14 +123,14 @@ def having(hook: str) -> list[CustomLogger]:
 
 def loggers_having(hook: str) -> list[CustomLogger]:
     """Return the callbacks that have a hook, and the loggers in LiteLLM's other lists."""
-    others = [each for held in _lists() for each in held if isinstance(each, CustomLogger)]
-    found = {id(each): each for each in others if _overrides(each, hook)}
-    return [*({id(each): each for each in having(hook)} | found).values()]
+    others = [each for group in _lists() for each in group if isinstance(each, CustomLogger)]
+    overriding = {id(each): each for each in others if _overrides(each, hook)}
+    return [*({id(each): each for each in having(hook)} | overriding).values()]
 
 
 def wants_events() -> bool:
     """Return whether any callback, or LiteLLM's database, receives success or failure events."""
-    return has_database() or any(not _is_inert(each) for held in _lists() for each in held)
+    return has_database() or any(not _is_inert(each) for group in _lists() for each in group)
 
 
 def without_inert(log: Any, *, is_ours: bool) -> None:
@@ -168,8 +166,8 @@ def _active() -> Iterator[CustomLogger]:
     """Yield the callbacks, without LiteLLM's own that have no effect here."""
     from litellm.litellm_core_utils.litellm_logging import get_custom_logger_compatible_class
 
-    for held in litellm.callbacks:
-        callback = get_custom_logger_compatible_class(held) if isinstance(held, str) else held
+    for entry in litellm.callbacks:
+        callback = get_custom_logger_compatible_class(entry) if isinstance(entry, str) else entry
         if isinstance(callback, CustomLogger) and not _is_inert(callback):
             yield callback
 
@@ -224,5 +222,5 @@ def _is_inert(callback: object) -> bool:
 
 def _overrides(callback: CustomLogger, hook: str) -> bool:
     base = CustomGuardrail if isinstance(callback, CustomGuardrail) else CustomLogger
-    held = optional(type(callback), hook)
-    return held is not None and held is not optional(base, hook)
+    method = optional(type(callback), hook)
+    return method is not None and method is not optional(base, hook)

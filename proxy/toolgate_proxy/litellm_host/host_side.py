@@ -34,7 +34,8 @@ logger = logging.getLogger("toolgate")
 
 
 class HostSide:
-    """`body`: as the client sent it, with the model in it. `route`, `sender`: of that model."""
+    """LiteLLM's side of one request. `body`: as the client sent it, with the model in it. `route`,
+    `sender`: of that model."""
 
     def __init__(
         self,
@@ -86,8 +87,8 @@ class HostSide:
     ) -> AbstractAsyncContextManager[Target]:
         """Hold a deployment for the request until the response has ended. `owner`: the key or team
         that sent the request. Raise ToolgateError."""
-        shown = gateway().reader.searching(self.surface, body)
-        return self.fallbacks.deployment(shown, owner, self.observer)
+        searching = gateway().reader.searching(self.surface, body)
+        return self.fallbacks.deployment(searching, owner, self.observer)
 
     async def fall_back(self, error: ToolgateError) -> None:
         """Send the request again to its model, which failed with `error`, or go on to the next

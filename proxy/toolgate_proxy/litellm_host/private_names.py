@@ -166,7 +166,7 @@ TESTED = ">=1.108,<1.111"
 
 
 class LiteLLMChanged(Exception):
-    """The message contains LiteLLM's version, the missing names, and the versions that work."""
+    """LiteLLM lacks names. The message has its version, the names, and the versions that work."""
 
 
 def check_private_names() -> None:

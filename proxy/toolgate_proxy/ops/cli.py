@@ -44,8 +44,8 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if (module := COMMANDS.get(cmd_name)) is None:
             return None
-        found = getattr(import_module(f"{__package__}.{module}"), cmd_name)
-        command = typer.main.get_command(found)
+        app = getattr(import_module(f"{__package__}.{module}"), cmd_name)
+        command = typer.main.get_command(app)
         command.name = cmd_name
         return command
 
@@ -105,14 +105,14 @@ def table(
     """Return a table as lines of at most `width` characters. `columns`: each with the least width
     to which it may shrink before it is broken into lines, or 0 if it must not be broken. `right`:
     those with numbers."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name, least in columns.items():
         how: Any = {"no_wrap": not least, "min_width": least or None, "overflow": "fold"}
-        made.add_column(name, justify="right" if name in right else "left", **how)
+        grid.add_column(name, justify="right" if name in right else "left", **how)
     for row in rows:
-        made.add_row(*row)
+        grid.add_row(*row)
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False, markup=False).print(made)
+    Console(file=out, width=width, highlight=False, markup=False).print(grid)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 

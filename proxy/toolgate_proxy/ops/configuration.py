@@ -50,9 +50,9 @@ def check(path: Path, environment: Mapping[str, str] = os.environ) -> None:
 
 def _errors(root: Any, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the places and the errors."""
-    given = _get(root, "environment_variables")
-    own = given if isinstance(given, dict) else {}
-    variables = {**environment, **{str(name): _text(value) for name, value in own.items()}}
+    variables_section = _get(root, "environment_variables")
+    configured = variables_section if isinstance(variables_section, dict) else {}
+    variables = {**environment, **{str(name): _text(value) for name, value in configured.items()}}
     elsewhere = any(_get(root, *names) is not None for names in MANAGERS)
 
     def found(text: str) -> tuple[str | None, str]:
@@ -84,12 +84,12 @@ def _errors(root: Any, environment: Mapping[str, str]) -> Iterator[tuple[str, st
         address, weight = (_get(model, "litellm_params", each) for each in ("api_base", "weight"))
         if address is not None:
             url, variable = found(_text(address))
-            shown = f"the variable {variable}" if variable else "it"
+            subject = f"the variable {variable}" if variable else "it"
             if url == "" and variable != DEFAULT:  # requests would be sent to the default address
-                yield f"{place}.api_base", f"{shown} is not set."
+                yield f"{place}.api_base", f"{subject} is not set."
             elif url and not url.startswith(SCHEMES):
                 meant = f"Write http://{url} or https://…."
-                yield f"{place}.api_base", f"{shown} is {url!r}, which has no scheme. {meant}"
+                yield f"{place}.api_base", f"{subject} is {url!r}, which has no scheme. {meant}"
         if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int | float)):
             yield f"{place}.weight", "it must be a number."
     # What would leave requests, or the models of virtual keys, without a check:
@@ -138,15 +138,15 @@ OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|U
 def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return a warning for each TOOLGATE_ variable that no part of Toolgate reads."""
     known = {name.upper() for name in Settings.model_fields}
-    found = []
+    warnings = []
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
         if name in {variable, *known, *OTHERS} or OF_KUBERNETES.fullmatch(name):
             continue
         near = nearest(name, known, 0.7)
         hint = f"Did you mean {PREFIX}{near}?" if near else "docs/reference/settings.md lists all."
-        found.append(f"{variable} is not a setting: it has no effect. {hint}")
-    return found
+        warnings.append(f"{variable} is not a setting: it has no effect. {hint}")
+    return warnings
 
 
 def invalid_settings(error: Exception) -> list[str]:

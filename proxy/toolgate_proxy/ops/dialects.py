@@ -63,5 +63,5 @@ def reasoning(dialect: Dialect) -> str:
         return "always"
     values = [*switch.levels] or [switch.on]
     values += [] if switch.off is None else [switch.off]
-    shown = (str(each).lower() if isinstance(each, bool) else str(each) for each in values)
-    return f"{switch.argument}={'|'.join(shown)}"
+    texts = (str(each).lower() if isinstance(each, bool) else str(each) for each in values)
+    return f"{switch.argument}={'|'.join(texts)}"

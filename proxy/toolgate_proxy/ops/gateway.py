@@ -51,7 +51,7 @@ def key_path() -> Path:
 
 
 def read_key(path: Path) -> str | None:
-    """Return None if there is no file. Raises CommandFailed."""
+    """Return None if there is no file. Raise CommandFailed."""
     try:
         with path.open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -59,7 +59,7 @@ def read_key(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise _bad(path, f"it can't be read ({type(error).__name__})") from error
+        raise _bad(path, f"it cannot be read ({type(error).__name__})") from error
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise _bad(path, "other users may read it")
     if not key:
@@ -68,7 +68,7 @@ def read_key(path: Path) -> str | None:
 
 
 def kept_key(path: Path) -> str:
-    """Return the key in the file, which is generated if there is none. Raises CommandFailed."""
+    """Return the key in the file, which is generated if there is none. Raise CommandFailed."""
     while (key := read_key(path)) is None:
         generated = f"sk-{secrets.token_urlsafe(24)}"
         partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
@@ -84,7 +84,7 @@ def kept_key(path: Path) -> str:
         except FileExistsError:
             continue
         except OSError as error:
-            raise _bad(path, f"it can't be written ({type(error).__name__})") from error
+            raise _bad(path, f"it cannot be written ({type(error).__name__})") from error
     return key
 
 
@@ -103,19 +103,19 @@ def root(url: str) -> str:
 
 def find_master_key(url: str) -> str | None:
     """Return TOOLGATE_MASTER_KEY. For a gateway on this machine also the key that `toolgate serve`
-    keeps, which is sent to no other host. Raises CommandFailed if its file can't be used."""
+    keeps, which is sent to no other host. Raise CommandFailed if its file cannot be used."""
     if (configured := settings().master_key) is not None:
         return configured.get_secret_value()
     return read_key(key_path()) if urlsplit(url).hostname in LOCAL else None
 
 
 def master_key(url: str) -> str:
-    """Return the key of `find_master_key`. Raises typer.BadParameter if there is none."""
-    if (found := find_master_key(url)) is None:
+    """Return the key of `find_master_key`. Raise typer.BadParameter if there is none."""
+    if (key := find_master_key(url)) is None:
         raise typer.BadParameter(
             "TOOLGATE_MASTER_KEY is not set. Set it to the master key of the gateway."
         )
-    return found
+    return key
 
 
 def request(url: str, key: str | None, content: object = None) -> tuple[int, Any]:
@@ -141,11 +141,11 @@ def request(url: str, key: str | None, content: object = None) -> tuple[int, Any
 
 
 def ask(url: str, key: str, path: str, content: object = None) -> dict[str, Any]:
-    """Return the JSON body of the gateway's response. Raises CommandFailed."""
+    """Return the JSON body of the gateway's response. Raise CommandFailed."""
     status, body = request(f"{root(url)}{path}", key, content)
     if status == 0:
         raise CommandFailed(
-            f"The gateway at {url} can't be reached ({body}). Start it with `toolgate serve` or "
+            f"The gateway at {url} cannot be reached ({body}). Start it with `toolgate serve` or "
             "`toolgate proxy`, or set --url."
         )
     if status < 300 and isinstance(body, dict):
@@ -159,7 +159,7 @@ def ask(url: str, key: str, path: str, content: object = None) -> dict[str, Any]
 
 
 def models(url: str, key: str) -> list[str]:
-    """Return the names of the models that the gateway serves. Raises CommandFailed."""
+    """Return the names of the models that the gateway serves. Raise CommandFailed."""
     listed = ask(url, key, "/v1/models").get("data")
     if not isinstance(listed, list):
         raise CommandFailed(f"The server at {url} lists no models. Check --url.")
@@ -167,8 +167,7 @@ def models(url: str, key: str) -> list[str]:
 
 
 def chosen_model(url: str, key: str, wanted: str | None) -> str:
-    """Return `wanted`, if the gateway has it, or the gateway's only model. Raises
-    CommandFailed."""
+    """Return `wanted`, if the gateway has it, or the gateway's only model. Raise CommandFailed."""
     names = models(url, key)
     known = ", ".join(names) or "none"
     if wanted is not None and wanted not in names:

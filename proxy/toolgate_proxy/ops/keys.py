@@ -71,12 +71,12 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
-        given = {name: values.pop(name) for name in OPTIONS}
-        given = {name: value for name, value in given.items() if value not in (None, [])}
-        limits = {kind.name: given.pop(kind.name) for kind in KINDS if kind.name in given}
-        if "expires" in given:
-            given["expires"] = moment(given["expires"])
-        command(**values, terms={**given, "limits": limits})
+        terms = {name: values.pop(name) for name in OPTIONS}
+        terms = {name: value for name, value in terms.items() if value not in (None, [])}
+        limits = {kind.name: terms.pop(kind.name) for kind in KINDS if kind.name in terms}
+        if "expires" in terms:
+            terms["expires"] = moment(terms["expires"])
+        command(**values, terms={**terms, "limits": limits})
 
     signature = inspect.signature(command, eval_str=True)
     options = [
@@ -128,8 +128,8 @@ def create(
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
     secret = new_key()
-    made = {"id": new_id(), "alias": alias, "created": now(), "secrets": (_stored(secret),)}
-    key = _valid(lambda: Key.model_validate({**made, "terms": Terms(**terms)}))
+    fields = {"id": new_id(), "alias": alias, "created": now(), "secrets": (_stored(secret),)}
+    key = _valid(lambda: Key.model_validate({**fields, "terms": Terms(**terms)}))
     if yaml:
         typer.echo(entry(key), nl=False)
         typer.echo(f"The key (shown only once): {secret}", err=True)
@@ -149,12 +149,12 @@ def list_(
 
     async def read(store: RedisStore) -> list[tuple[Key, KeyUsage]]:
         keys = sorted(await store.all(), key=lambda key: key.alias)
-        shown = [key for key in keys if every or not key.revoked]
-        return list(zip(shown, await store.usages(shown, now()), strict=True))
+        entries = [key for key in keys if every or not key.revoked]
+        return list(zip(entries, await store.usages(entries, now()), strict=True))
 
     listing = with_store(read)
-    shown = [key.shown(now()) | usage.shown() for key, usage in listing]
-    typer.echo(json.dumps(shown, indent=2) if json_ else of_keys(listing, now()))
+    entries = [key.shown(now()) | usage.shown() for key, usage in listing]
+    typer.echo(json.dumps(entries, indent=2) if json_ else of_keys(listing, now()))
 
 
 @keys.command()
@@ -232,7 +232,7 @@ def import_(
 ) -> None:
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
-        given = read_keys(file, _hasher(), clear_keys=True)
+        imported = read_keys(file, _hasher(), clear_keys=True)
     except BadFile as error:
         raise CommandFailed(str(error)) from error
 
@@ -240,13 +240,13 @@ def import_(
         existing = await store.all()
         known = {secret.hash for key in existing for secret in key.secrets}
         known |= {key.alias for key in existing if not key.revoked}
-        added = [key for key in given if not known & {key.secrets[0].hash, key.alias}]
+        added = [key for key in imported if not known & {key.secrets[0].hash, key.alias}]
         for key in added:
             await store.put(key.model_copy(update={"id": new_id(), "created": now()}))
         return [key.alias for key in added]
 
     added = with_store(add)
-    skipped = [key.alias for key in given if key.alias not in added]
+    skipped = [key.alias for key in imported if key.alias not in added]
     as_json = json.dumps({"imported": added, "known_already": skipped})
     text = f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}."
     typer.echo(as_json if json_ else text)
@@ -322,14 +322,14 @@ def _stored(secret: str) -> StoredSecret:
 
 def _show(key: Key, as_json: bool, *, secret: str = "", usage: KeyUsage | None = None) -> None:
     """`secret`: of a new key, which is alone on standard output."""
-    shown = key.shown(now()) | (usage.shown() if usage is not None else {})
+    fields = key.shown(now()) | (usage.shown() if usage is not None else {})
     if as_json:
-        typer.echo(json.dumps(shown | ({"key": secret} if secret else {}), indent=2))
+        typer.echo(json.dumps(fields | ({"key": secret} if secret else {}), indent=2))
     elif secret:
         typer.echo(secret)
-        typer.echo(f"The key is printed only once.\n{of_one(shown)}", err=True)
+        typer.echo(f"The key is printed only once.\n{of_one(fields)}", err=True)
     else:
-        typer.echo(of_one(shown))
+        typer.echo(of_one(fields))
 
 
 WIDTH = 80
@@ -342,8 +342,8 @@ def of_keys(keys: Iterable[tuple[Key, KeyUsage]], now: datetime) -> str:
     """Return the table of `toolgate keys list`."""
     rows = []
     for key, usage in keys:
-        found = [(kind.column, key.limits.of(kind)) for kind in KINDS]
-        limits = [f"{column} {short(limit)}" for column, limit in found if limit is not None]
+        columns = [(kind.column, key.limits.of(kind)) for kind in KINDS]
+        limits = [f"{column} {short(limit)}" for column, limit in columns if limit is not None]
         if (expires := key.terms.expires) is not None:
             limits.append(f"until {expires:%Y-%m-%d}")
         row = (
@@ -359,15 +359,15 @@ def of_keys(keys: Iterable[tuple[Key, KeyUsage]], now: datetime) -> str:
     return table(COLUMNS, rows, WIDTH)
 
 
-def of_one(shown: dict[str, Any]) -> str:
-    """Return the lines of `toolgate keys show`. `shown`: the result of `Key.shown`."""
+def of_one(fields: dict[str, Any]) -> str:
+    """Return the lines of `toolgate keys show`. `fields`: the result of `Key.shown`."""
     lines = []
-    for name, value in shown.items():
+    for name, value in fields.items():
         if name == "keys":
             value = [" until ".join([each["hint"], each.get("until", "")]) for each in value]
             value = [each.removesuffix(" until ") for each in value]
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        lines.append(f"{name.replace('_', ' '):{max(map(len, shown))}}  {text or '-'}")
+        lines.append(f"{name.replace('_', ' '):{max(map(len, fields))}}  {text or '-'}")
     return "\n".join(lines)
 
 

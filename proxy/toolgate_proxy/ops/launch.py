@@ -36,9 +36,10 @@ MAX_RESERVE = 20_000
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a client is to use: a gateway (its URL without a path), a model, and the lengths of the
-    model's context and of a response, in tokens. Both are None if they are not to be set."""
+class AgentModel:
+    """The model that a client is to use: a gateway (its URL without a path), a model, and the
+    lengths of the model's context and of a response, in tokens. Both are None if they are not to be
+    set."""
 
     url: str
     model: str
@@ -46,17 +47,16 @@ class Target:
     output: int | None = None
 
     @classmethod
-    def of_model(cls, url: str, model: str, shown: dict[str, Any]) -> Target:
-        """`shown`: by `GET /v1/models/{id}`. It has no lengths if no backend has responded yet. A
+    def of_model(cls, url: str, model: str, entry: dict[str, Any]) -> AgentModel:
+        """`entry`: by `GET /v1/models/{id}`. It has no lengths if no backend has responded yet. A
         context below MIN_WINDOW is not to be set."""
-        tokens, output = shown.get("max_model_len"), shown.get("max_output_tokens")
+        tokens, output = entry.get("max_model_len"), entry.get("max_output_tokens")
         if not isinstance(tokens, int) or not isinstance(output, int) or tokens < MIN_WINDOW:
             return cls(url, model)
         return cls(url, model, tokens, output)
 
     def file(self, client: str) -> Path:
-        """Return the path of the file that Toolgate writes for a client. It is not the user's, and
-        can be removed at any time."""
+        """Return the path of the file that Toolgate, not the user, writes for a client."""
         folder = gateways.user_folder("XDG_CACHE_HOME", ".cache") / "launch"
         return folder / f"{client}-{quote(self.model, safe='')}.json"
 
@@ -81,8 +81,8 @@ def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
     Mappings are without such members, and None if nothing is left of them."""
     if isinstance(template, dict):
         pairs = [(_filled(name, values), _filled(each, values)) for name, each in template.items()]
-        found = {name: each for name, each in pairs if name is not None and each is not None}
-        return found if found or not template else None
+        filled = {name: each for name, each in pairs if name is not None and each is not None}
+        return filled if filled or not template else None
     if isinstance(template, list):
         parts = [_filled(each, values) for each in template]
         return None if None in parts else parts
@@ -108,21 +108,21 @@ class LaunchedClient:
     arguments: list[list[Any]] = field(default_factory=list)
     file: Any = None
 
-    def variables_for(self, target: Target) -> dict[str, str]:
+    def variables_for(self, target: AgentModel) -> dict[str, str]:
         """Return environment variables, without those of the key."""
-        found = _filled(self.variables, target.values(self.command))
-        return {n: json.dumps(v) if isinstance(v, dict) else str(v) for n, v in found.items()}
+        variables = _filled(self.variables, target.values(self.command))
+        return {n: json.dumps(v) if isinstance(v, dict) else str(v) for n, v in variables.items()}
 
-    def arguments_for(self, target: Target) -> list[str]:
+    def arguments_for(self, target: AgentModel) -> list[str]:
         """Return the arguments before those of the user."""
-        values, found = target.values(self.command), []
+        values, arguments = target.values(self.command), []
         for group in self.arguments:
             for part in _filled(group, values) or ():
                 pairs = part.items() if isinstance(part, dict) else ()
-                found += [f"{n}={json.dumps(v)}" for n, v in pairs] or [part]
-        return found
+                arguments += [f"{n}={json.dumps(v)}" for n, v in pairs] or [part]
+        return arguments
 
-    def content(self, target: Target) -> Any:
+    def content(self, target: AgentModel) -> Any:
         """Return the content of the client's file, or None if it needs none."""
         return target.tokens and _filled(self.file, target.values(self.command))
 
@@ -165,16 +165,16 @@ def launch(
         raise typer.BadParameter("Set --key or TOOLGATE_API_KEY to an API key of the gateway.")
     model = gateways.chosen_model(url, key, model)
     try:
-        shown = gateways.ask(url, key, f"/v1/models/{quote(model)}")
+        entry = gateways.ask(url, key, f"/v1/models/{quote(model)}")
     except CommandFailed:  # LiteLLM answers, for example, if the gateway has another authentication
-        shown = {}
-    chosen, target = CLIENTS[client], Target.of_model(url, model, shown)
+        entry = {}
+    chosen, target = CLIENTS[client], AgentModel.of_model(url, model, entry)
     if target.tokens is None:
         small = (
-            f"The context of the model has {shown.get('max_model_len', 0):,} tokens. Clients need "
+            f"The context of the model has {entry.get('max_model_len', 0):,} tokens. Clients need "
             f"{MIN_WINDOW:,} for their own prompts and tools. {ASSUMED}."
         )
-        typer.echo(UNKNOWN if shown.get("max_model_len") is None else small, err=True)
+        typer.echo(UNKNOWN if entry.get("max_model_len") is None else small, err=True)
     lines = shell_lines(chosen, target, context.args)
     if as_text:
         typer.echo("\n".join([*file_lines(chosen, target), *lines]))
@@ -183,7 +183,7 @@ def launch(
     run(chosen, target, key, context.args)
 
 
-def file_lines(client: LaunchedClient, target: Target) -> list[str]:
+def file_lines(client: LaunchedClient, target: AgentModel) -> list[str]:
     """Return shell commands that write the client's file, if it has one."""
     content, path = client.content(target), target.file(client.command)
     folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
@@ -191,7 +191,7 @@ def file_lines(client: LaunchedClient, target: Target) -> list[str]:
     return lines if content is not None else []
 
 
-def shell_lines(client: LaunchedClient, target: Target, arguments: Sequence[str]) -> list[str]:
+def shell_lines(client: LaunchedClient, target: AgentModel, arguments: Sequence[str]) -> list[str]:
     """Return what `run` does as shell commands, with the variable of the key instead of the key."""
     variables = client.variables_for(target)
     return [
@@ -202,9 +202,9 @@ def shell_lines(client: LaunchedClient, target: Target, arguments: Sequence[str]
     ]
 
 
-def run(client: LaunchedClient, target: Target, key: str, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the client. Raises CommandFailed if it is not installed, or if its
-    file can't be written."""
+def run(client: LaunchedClient, target: AgentModel, key: str, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the client. Raise CommandFailed if it is not installed, or if its
+    file cannot be written."""
     program = shutil.which(client.command)
     if program is None:
         raise CommandFailed(
@@ -226,6 +226,6 @@ def _write(path: Path, content: object) -> None:
         partial.replace(path)
     except OSError as error:
         raise CommandFailed(
-            f"The file {path} can't be written ({type(error).__name__}). Set XDG_CACHE_HOME to a "
+            f"The file {path} cannot be written ({type(error).__name__}). Set XDG_CACHE_HOME to a "
             "folder that you can write to."
         ) from error

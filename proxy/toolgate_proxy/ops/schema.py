@@ -52,9 +52,9 @@ def prewarm(files: Files, url: gateways.Url = gateways.DEFAULT_URL, model: Model
     Grammars that the gateways do not know are compiled. Requires TOOLGATE_MASTER_KEY. The exit
     status is 1 unless all tools are loaded."""
     all_ready = True
-    for each in map(BackendSchemas.model_validate, _ask(url, "prewarm", _tools(files), model)):
-        typer.echo(each.backend)
-        for tool in each.tools:
+    for backend in map(BackendSchemas.model_validate, _ask(url, "prewarm", _tools(files), model)):
+        typer.echo(backend.backend)
+        for tool in backend.tools:
             all_ready &= tool.status in ("masked", "checked")
             typer.echo(f"  {tool.title}")
     raise typer.Exit(0 if all_ready else 1)
@@ -90,14 +90,14 @@ def schema(
     if dialect and url:
         raise typer.BadParameter("The backends know their dialects. Set --dialect without --url.")
     if url is None:
-        found, note = reports_without_gateway(_tools(files), settings(), dialect)
+        results, note = reports_without_gateway(_tools(files), settings(), dialect)
         if note:
             typer.echo(note, err=True)
     else:
         backends = map(BackendSchemas.model_validate, _ask(url, "schema", _tools(files), model))
-        found = [report for each in backends for report in each.tools]
-    typer.echo("\n".join(reports.lines(found)))
-    raise typer.Exit(0 if all(report.status == "masked" for report in found) else 1)
+        results = [report for each in backends for report in each.tools]
+    typer.echo("\n".join(reports.lines(results)))
+    raise typer.Exit(0 if all(report.status == "masked" for report in results) else 1)
 
 
 def _ask(url: str, route: str, tools: Sequence[object], model: str | None) -> list[Any]:
@@ -112,7 +112,7 @@ def reports_without_gateway(
     entries: Sequence[object], settings: Settings, dialect: str | None
 ) -> tuple[list[SchemaReport], str]:
     """Return the reports, for a dialect or for all forms of calls, and a note about them, which is
-    empty if there is none. Raises CommandFailed."""
+    empty if there is none. Raise CommandFailed."""
     tools, invalid = reports.read_entries(entries, settings)
     with_calls = sorted(name for name, each in DIALECTS.items() if each.calls is not None)
     if dialect is not None and dialect not in with_calls:
@@ -122,17 +122,17 @@ def reports_without_gateway(
             raise CommandFailed(f"--dialect needs {ENGINE}. Install it.")
         return [*map(reports.report_by_coverage, tools), *invalid], _MISSING
     by_dialect = _compiled(tools, [dialect] if dialect else [*REPRESENTATIVES.values()])
-    found: list[SchemaReport] = []
+    results: list[SchemaReport] = []
     for tool, *verdicts in zip(tools, *by_dialect, strict=True):
         of_tool = [_report(tool, verdict) for verdict in verdicts]
-        found += of_tool if dialect else _by_answer(of_tool)
-    return [*found, *invalid], ""
+        results += of_tool if dialect else _by_answer(of_tool)
+    return [*results, *invalid], ""
 
 
-def _by_answer(found: Sequence[SchemaReport]) -> list[SchemaReport]:
+def _by_answer(results: Sequence[SchemaReport]) -> list[SchemaReport]:
     """Return the different reports on one tool in all forms, each with its forms."""
     different: list[SchemaReport] = []
-    for form, report in zip(REPRESENTATIVES, found, strict=True):
+    for form, report in zip(REPRESENTATIVES, results, strict=True):
         same = next((it for it in different if it.model_copy(update={"forms": []}) == report), None)
         if same is None:
             different.append(same := report.model_copy(update={"forms": []}))
@@ -180,7 +180,7 @@ def _tools(files: Sequence[Path]) -> list[dict[str, Any]]:
 def read_tools(paths: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the tools in JSON files. A file has a tool, a list of tools, a request with `tools`, the
     result of MCP's `tools/list`, a list of these, or one of them on each line. Return them in the
-    form of chat completions, and a sentence on each hosted tool. Raises CommandFailed, which names
+    form of chat completions, and a sentence on each hosted tool. Raise CommandFailed, which names
     the file and the place of an unknown form."""
     tools: list[dict[str, Any]] = []
     skipped: list[str] = []
@@ -225,6 +225,6 @@ def _parsed(path: Path, name: str, parse: Callable[[str], Any]) -> Any:
     try:
         return parse(sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise CommandFailed(f"{name} can't be read: {error.strerror}.") from error
+        raise CommandFailed(f"{name} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise CommandFailed(f"{name} is not valid JSON: {error}.") from error

@@ -31,9 +31,9 @@ def status(
 
     Requires TOOLGATE_MASTER_KEY. The exit status is 1 if a model has no backend that is up."""
     url = gateways.root(url)
-    found = gateways.ask(url, gateways.master_key(url), "/toolgate/status")
-    typer.echo(json.dumps(found, indent=2) if as_json else text(url, found))
-    raise typer.Exit(0 if all_served(found) else 1)
+    report = gateways.ask(url, gateways.master_key(url), "/toolgate/status")
+    typer.echo(json.dumps(report, indent=2) if as_json else text(url, report))
+    raise typer.Exit(0 if all_served(report) else 1)
 
 
 def text(url: str, status: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ class GatewayResult:
 
     content: str | Sequence[dict[str, Any]]
     """What the model sees: the content of the message with the result."""
-    shown: Any
+    shown: object
     """What the client sees, for the API's output."""
     tools: tuple[Tool, ...] | None = None
     """The tools that can be called from here on; None: the same as before."""

@@ -39,14 +39,10 @@ class EnforcementPlan:
         return (*self.candidates, self.content) if self.content else self.candidates
 
     def wire(
-        self,
-        grammar_keys: dict[str, str],
-        *,
-        earlier_calls: int = 0,
-        id_seed: str = "",
+        self, grammar_keys: dict[str, str], *, earlier_calls: int = 0, id_seed: str = ""
     ) -> wire.Enforcement:
-        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys.
-        `earlier_calls` is the number of calls in the messages."""
+        """Return the plan as a message to the backend. `grammar_keys` maps tool hashes to grammar
+        keys. `earlier_calls` is the number of calls in the messages."""
         return wire.Enforcement(
             choice=self.choice,
             candidates=CANDIDATES.validate_python(
@@ -64,28 +60,19 @@ class EnforcementPlan:
 
 
 def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
-    """Raises UnknownTool, InvalidTools or UnsupportedParameter, which name the parameter.
+    """Raise UnknownTool, InvalidTools or UnsupportedParameter, which name the parameter.
 
     A request to reason has no effect on a model that does not reason, as in vLLM: agents send
-    `reasoning_effort` to all models.
-    """
+    `reasoning_effort` to all models."""
     choice, candidates = _choice_and_candidates(request)
     if choice == "required" and not request.tools:
         raise InvalidTools('tool_choice "required" needs at least one tool.', param="tools")
     if choice == "none" or not request.tools:
         choice, candidates = "none", ()
     elif dialect.calls is None:
-        raise UnsupportedParameter(
-            f"The model {request.model!r} has no marker tokens for tool calls, so calls can't be "
-            "enforced. Remove the tools.",
-            param="tools",
-        )
+        raise _no_markers(request, "calls", "tools", "the tools")
     if request.content_format and dialect.calls is None:
-        raise UnsupportedParameter(
-            f"The model {request.model!r} has no marker tokens for tool calls, so formats can't be "
-            "enforced. Remove response_format.",
-            param="response_format",
-        )
+        raise _no_markers(request, "formats", "response_format", "response_format")
     named = isinstance(request.tool_choice, NamedTool)
     parallel = dialect.calls is not None and dialect.calls.parallel
     single = named or not request.parallel_tool_calls or not parallel
@@ -106,7 +93,7 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
 def _choice_and_candidates(
     request: ChatRequest,
 ) -> tuple[Literal["none", "auto", "required"], tuple[Tool, ...]]:
-    """Raises UnknownTool."""
+    """Raise UnknownTool."""
     choice = request.tool_choice
     if isinstance(choice, NamedTool):
         return "required", _tools_named(request.tools, (choice.name,))
@@ -120,8 +107,16 @@ def _tools_named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool,
     for name in names:
         if name not in known:
             raise UnknownTool(
-                f"tool_choice names the tool {name!r}, which is not in `tools`. Add it, or correct "
-                "the name.",
+                f"'tool_choice' names the tool {name!r}, which is not in 'tools'. Add it, or "
+                "correct the name.",
                 param="tool_choice",
             )
     return tuple(tool for tool in tools if tool.name in names)
+
+
+def _no_markers(request: ChatRequest, what: str, param: str, cause: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        f"The model {request.model!r} has no marker tokens for tool calls, so {what} cannot be "
+        f"enforced. Remove {cause}.",
+        param=param,
+    )

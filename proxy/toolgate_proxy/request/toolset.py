@@ -106,7 +106,7 @@ class Toolset:
             self._beginning.pop(name, None)
 
     def checked(self, choice: ToolChoice) -> ToolChoice:
-        """Return the choice without declared tools that can't be called. Raise UnknownTool if it
+        """Return the choice without declared tools that cannot be called. Raise UnknownTool if it
         requires a call of one. Names that were not declared stay: the plan refuses them."""
         if isinstance(choice, NamedTool) and self._is_hidden(choice.name):
             raise UnknownTool(_cannot_be_called(choice.name), param="tool_choice")
@@ -123,9 +123,9 @@ class Toolset:
 
 def _cannot_be_called(name: str) -> str:
     return (
-        f"tool_choice names the tool {name!r}, which can't be called yet: it is deferred, and the "
-        "conversation has not added it, or it was removed. Add it first, or send it without "
-        "`defer_loading`."
+        f"'tool_choice' names the tool {name!r}, which cannot be called yet: it is deferred, and "
+        "the conversation has not added it, or it was removed. Add it first, or send it without "
+        "'defer_loading'."
     )
 
 

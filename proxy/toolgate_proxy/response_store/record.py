@@ -106,7 +106,7 @@ TOOLGATE_RESPONSES_QUOTA is 0."""
 def unavailable(reason: str) -> ResponsesUnavailable:
     return ResponsesUnavailable(
         f"Stored responses cannot be read or written, because {reason}. Send the request "
-        "again, or with the whole conversation in `input` and without `background`.",
+        "again, or with the whole conversation in 'input' and without 'background'.",
         retry_after=1,
     )
 
@@ -118,7 +118,7 @@ class RecordTooLarge(Exception):
 def open_record(
     sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int
 ) -> tuple[StoredResponse, int]:
-    """Return the response, and the size of its JSON in bytes, which is at most `most`. Raises
+    """Return the response, and the size of its JSON in bytes, which is at most `most`. Raise
     RecordTooLarge, and SealBroken, also if the record is another response's."""
     data = sealer.open(sealed, purpose=PURPOSE, owner=owner)
     text = data[1:]
@@ -136,13 +136,13 @@ def is_large(value: object) -> bool:
     """Return whether the texts of a value have more than IN_THREAD characters."""
     total, left = 0, [value]
     while left and total <= IN_THREAD:
-        each = left.pop()
-        if isinstance(each, str):
-            total += len(each)
-        elif isinstance(each, dict):
-            left += each.values()
-        elif isinstance(each, list | tuple):
-            left += each
+        member = left.pop()
+        if isinstance(member, str):
+            total += len(member)
+        elif isinstance(member, dict):
+            left += member.values()
+        elif isinstance(member, list | tuple):
+            left += member
     return total > IN_THREAD
 
 
@@ -162,5 +162,5 @@ def is_active(response: StoredResponse) -> bool:
 
 def failed(body: Json, error: Mapping[str, object]) -> Json:
     """Return the object of a response that failed before it had output."""
-    shown = {"code": error["code"], "message": error["message"]}
-    return {**body, "status": "failed", "error": shown}
+    fault = {"code": error["code"], "message": error["message"]}
+    return {**body, "status": "failed", "error": fault}

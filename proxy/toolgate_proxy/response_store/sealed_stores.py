@@ -36,7 +36,7 @@ BROKEN = b"\0"
 
 
 class RedisResponses:
-    """It neither opens responses nor knows what they contain."""
+    """Sealed responses in Redis. It neither opens them nor knows what they contain."""
 
     def __init__(self, redis: SharedRedis, sealer: Sealer, settings: Settings) -> None:
         self._redis = redis
@@ -158,34 +158,35 @@ MEMORY_BYTES = 64_000_000
 
 
 @dataclass
-class _Owned:
+class _OwnerResponses:
     """One owner's responses, the least recently used first, each with its time of expiry."""
 
     responses: OrderedDict[str, tuple[SealedResponse, float]] = field(default_factory=OrderedDict)
     size: int = 0
 
     def find(self, response_id: str) -> SealedResponse | None:
-        found = self.responses.get(response_id)
-        if found is None:
+        entry = self.responses.get(response_id)
+        if entry is None:
             return None
-        if found[1] <= time.monotonic():
+        if entry[1] <= time.monotonic():
             self.drop(response_id)
             return None
         self.responses.move_to_end(response_id)
-        return found[0]
+        return entry[0]
 
     def drop(self, response_id: str) -> None:
         self.size -= len(self.responses.pop(response_id)[0].record)
 
 
 class MemoryResponses:
-    """At most `MEMORY_BYTES`. Evicts from the least recently active owner first."""
+    """Sealed responses in this process, at most `MEMORY_BYTES`. Evicts from the least recently
+    active owner first."""
 
     kept: Kept = "process"
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._owners: OrderedDict[str, _Owned] = OrderedDict()
+        self._owners: OrderedDict[str, _OwnerResponses] = OrderedDict()
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         if not self._settings.responses_quota:
@@ -205,14 +206,14 @@ class MemoryResponses:
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
         owned, wanted = self._of(owner), response_id
-        found: list[bytes] = []
-        while len(found) < most and (response := owned.find(wanted)) is not None:
+        records: list[bytes] = []
+        while len(records) < most and (response := owned.find(wanted)) is not None:
             size -= len(response.record)
-            found.append(response.record if size >= 0 else b"")
+            records.append(response.record if size >= 0 else b"")
             if size < 0 or response.previous is None:
                 break
             wanted = response.previous
-        return found
+        return records
 
     async def delete(self, owner: str, response_id: str) -> bool:
         owned = self._of(owner)
@@ -229,8 +230,8 @@ class MemoryResponses:
         """Most bytes of one owner."""
         return min(self._settings.responses_quota_bytes, MEMORY_BYTES)
 
-    def _of(self, owner: str) -> _Owned:
-        owned = self._owners.setdefault(owner, _Owned())
+    def _of(self, owner: str) -> _OwnerResponses:
+        owned = self._owners.setdefault(owner, _OwnerResponses())
         self._owners.move_to_end(owner)
         return owned
 

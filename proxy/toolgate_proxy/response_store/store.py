@@ -31,7 +31,7 @@ MAX_TURNS = 1_000
 
 
 @dataclass(frozen=True)
-class Conversation:
+class StoredConversation:
     """A response and those that it continues, the oldest first."""
 
     turns: Sequence[StoredResponse]
@@ -87,12 +87,12 @@ class ResponseStore:
         turns = (await self.conversation(owner, response_id, most=1)).turns
         return turns[0] if turns else None
 
-    async def conversation(self, owner: str, response_id: str, most: int = 0) -> Conversation:
-        """Return a conversation. `most`: of its responses, if not MAX_TURNS. Raises
+    async def conversation(self, owner: str, response_id: str, most: int = 0) -> StoredConversation:
+        """Return a conversation. `most`: of its responses, if not MAX_TURNS. Raise
         ResponsesUnavailable."""
         most = most or MAX_TURNS
-        found = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
-        return await self.opened(owner, response_id, found, most)
+        records = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
+        return await self.opened(owner, response_id, records, most)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Return whether there was such a response. Raise ResponsesUnavailable."""
@@ -103,14 +103,14 @@ class ResponseStore:
 
     async def opened(
         self, owner: str, response_id: str, records: Sequence[bytes], most: int = 1
-    ) -> Conversation:
+    ) -> StoredConversation:
         """Return the conversation of records, the newest first."""
         large = sum(map(len, records)) > IN_THREAD
         return await apart(large, self._opened, owner, response_id, records, most)
 
     def _opened(
         self, owner: str, response_id: str, records: Sequence[bytes], most: int
-    ) -> Conversation:
+    ) -> StoredConversation:
         """Open the records. One that does not open counts as missing: someone with write access to
         Redis can delete it as well. So does one that someone has put back after its time."""
         turns: list[StoredResponse] = []
@@ -118,13 +118,13 @@ class ResponseStore:
         left = INFLATED * self._max_bytes
         for record in records:
             if not record:
-                return Conversation(turns[::-1], too_long=True)
+                return StoredConversation(turns[::-1], too_long=True)
             if wanted is None:
                 break
             try:
                 turn, size = open_record(self.sealer, owner, wanted, record, left)
             except RecordTooLarge:
-                return Conversation(turns[::-1], too_long=True)
+                return StoredConversation(turns[::-1], too_long=True)
             except SealBroken:
                 metrics.RESPONSES_BROKEN.inc()
                 break
@@ -134,4 +134,4 @@ class ResponseStore:
             left -= size
             wanted = turn.previous
         too_long = wanted is not None and len(turns) == most
-        return Conversation(turns[::-1], None if too_long else wanted, too_long)
+        return StoredConversation(turns[::-1], None if too_long else wanted, too_long)

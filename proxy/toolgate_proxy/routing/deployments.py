@@ -21,8 +21,7 @@ from ..settings import Settings
 logger = logging.getLogger(__name__)
 
 FAILURES = 2
-"""Number of consecutive failed probes after which a backend is down. One refused connection is
-enough."""
+"""Number of consecutive failed probes after which a backend is down. A refused one is enough."""
 
 PROBE_INTERVAL = 1.0
 """Seconds between two probes of a backend."""
@@ -45,8 +44,7 @@ class Placement:
     api_base: str | None
     api_key: str | None
     group: str | None = None
-    """The name under which the configuration has it. Deployments of one name and one key have the
-    same operator."""
+    """The name under which the configuration has it. One name and key: one operator."""
 
 
 @dataclass
@@ -187,16 +185,14 @@ class Deployments:
         return self._deployments[name]
 
     def replicas_of(self, placement: Placement) -> list[Placement]:
-        """Return the placements of the replicas of a name; the placement itself for any other
-        address."""
+        """Return the placements of the replicas of a name; for any other address, the placement."""
         url = placement.api_base or self._settings.backend_url
         if not is_name(url):
             return [placement]
         return [replace(placement, api_base=each) for each in self.discovery.replicas(url)]
 
     async def forget_left(self, current: Collection[Deployment]) -> None:
-        """Close the replicas that have left, once their requests have ended. `current`: those that
-        have not."""
+        """Close the replicas that are not `current` any more, once their requests have ended."""
         for name, deployment in [*self._deployments.items()]:
             gone = is_discovered(name[0]) and deployment not in current
             if gone and not deployment.load.requests:

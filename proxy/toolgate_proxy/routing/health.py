@@ -25,12 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class Health:
-    """`placements` returns all placements that are currently configured."""
+    """Probes the backends of `placements()`, which are all that are configured now."""
 
     def __init__(
-        self,
-        deployments: Deployments,
-        placements: Callable[[], Sequence[Placement]],
+        self, deployments: Deployments, placements: Callable[[], Sequence[Placement]]
     ) -> None:
         self._deployments = deployments
         self._placements = placements
@@ -119,8 +117,7 @@ class Readiness:
         return None
 
     def serves(self, places: Sequence[Placement]) -> bool:
-        """Return whether a backend of a model responds now. True for a model of another
-        provider."""
+        """Return whether a backend of a model responds now. Models of others count as up."""
         states = [self._deployments.at(place).state for place in places]
         return not states or any(state.up and state.has_responded for state in states)
 

@@ -34,11 +34,9 @@ from ..request_fields import without_deferred
 from .deployments import Deployments, Placement
 
 MIN_BYTES = 1024
-"""Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
-cache."""
+"""Minimum size of a prefix, about 250 tokens. Shorter prompts need no cache."""
 MAX_BYTES = 1_000_000
-"""Size to which a prefix is cut, because hashing takes time. Prefixes that agree so far share most
-of a cache."""
+"""Size to which a prefix is cut, as hashing takes time. Equal ones share most of a cache."""
 
 HEAD_FIELDS = ("cache_salt", "tools", "system", "instructions")
 """Fields that precede the messages in every prompt. A `cache_salt` separates caches."""
@@ -63,8 +61,7 @@ class PrefixHashes:
     """Tools and system prompt, which many conversations share. If they are shorter than
     `MIN_BYTES`, the first `MIN_BYTES` of the prompt. With a `prompt_cache_key`, the key."""
     conversation: bytes
-    """The prompt up to the end of the first user message. For a short prompt with a key, the
-    key."""
+    """The prompt up to the end of the first user message. The key of a short prompt with one."""
 
 
 def hash_request(
@@ -76,7 +73,7 @@ def hash_request(
     are.
 
     `owner`: the key or team that sent the request; `shared`: whether all owners share the prefix
-    caches. Otherwise the hashes of different owners differ, as their caches do. Returns None for a
+    caches. Otherwise the hashes of different owners differ, as their caches do. Return None for a
     short prompt without key."""
     prefix = hash_prefixes(request, owner="" if shared else owner)
     key = request.get(KEY)
@@ -88,7 +85,7 @@ def hash_request(
 
 def hash_prefixes(request: Mapping[str, Any], *, owner: str = "") -> PrefixHashes | None:
     """Hash the prefixes of a prompt. `request`: the body of a chat, responses or messages request.
-    Returns None for a short prompt."""
+    Return None for a short prompt."""
     turns = request.get("messages") or request.get("input")
     if isinstance(turns, str):
         turns = [turns]
@@ -112,7 +109,7 @@ def hash_prefixes(request: Mapping[str, Any], *, owner: str = "") -> PrefixHashe
 
 
 def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
-    """Add the leading system messages to `data`. Returns a list with the message after them."""
+    """Add the leading system messages to `data`. Return a list with the message after them."""
     for message in messages:
         if not isinstance(message, Mapping) or message.get("role") not in LEADING_ROLES:
             return [message]
@@ -181,8 +178,7 @@ class RankedDeployment:
 
 
 class Rendezvous:
-    """State of one model in one process: the frequencies of heads. It does not record where
-    requests were sent."""
+    """State of one model in one process: the frequencies of heads, but not where they were sent."""
 
     def __init__(self) -> None:
         self._heads: Counter[bytes] = Counter()
@@ -212,7 +208,7 @@ class Rendezvous:
         return deployment, deployment is preferred[0]
 
     def _note(self, head: bytes, in_flight: int) -> float:
-        """Count a request. Returns the average number of in-flight requests with this head."""
+        """Count a request. Return the average number of in-flight requests with this head."""
         if not self._seen:
             self._average_in_flight = in_flight
         self._average_in_flight += (in_flight - self._average_in_flight) / SMOOTHING
@@ -236,8 +232,7 @@ def _ranked_by_head(head: bytes, deployments: Sequence[RankedDeployment]) -> lis
 
 @lru_cache(maxsize=RANKINGS)
 def _order(head: bytes, deployments: tuple[tuple[str, float], ...]) -> tuple[int, ...]:
-    """Return the indices of the deployments in the ranking of a head. With 200 deployments a
-    ranking takes 0.2 ms."""
+    """Return the indices of the deployments in the ranking of a head, in 0.2 ms for 200."""
     ranked = [RankedDeployment(*each, at) for at, each in enumerate(deployments)]
     return tuple(each.requests for each in _ranked(head, ranked))
 
@@ -257,7 +252,7 @@ def _score(key: bytes, deployment: RankedDeployment) -> float:
 
 
 class PrefixAffinity:
-    """`shared`: whether all owners share the prefix caches of the backends."""
+    """Chooses deployments by prefixes. `shared`: whether all owners share the backends' caches."""
 
     def __init__(self, deployments: Deployments, *, shared: bool = False) -> None:
         self._deployments = deployments

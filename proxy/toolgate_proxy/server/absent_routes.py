@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, UpgradeRefused
 
 from ..context import RequestContext, route_path
-from ..litellm_host.litellm_route.refused import named_providers, passed_through
+from ..litellm_host.litellm_route.refused import PASS_THROUGH_NAMES, named_providers, passed_through
 from ..litellm_host.proxy_server import has_database
 from .authorization import authorize, check_key
 
@@ -49,10 +49,8 @@ OF_PROVIDER = re.compile(
 )
 """LiteLLM's routes that reach a provider without the name of a model."""
 PASSED_THROUGH = re.compile(
-    r"/(?P<provider>anthropic|assemblyai|azure|azure_ai|azure_speech|bedrock|cohere|cursor|eu\.assemblyai|fal_ai"
-    r"|gemini|gigachat|milvus|mistral|nvidia_nim|openai|openai_passthrough|openrouter|tinyfish|typesafe|vertex-ai"
-    r"|vertex_ai|vllm|watsonx)/(?!deployments/|v1/(?:realtime|responses)|(?:v1/)?models$"
-    r"|chat/completions$).*",
+    rf"/(?P<provider>{'|'.join(map(re.escape, PASS_THROUGH_NAMES))})/(?!deployments/"
+    r"|v1/(?:realtime|responses)|(?:v1/)?models$|chat/completions$).*",
     re.DOTALL,
 )
 """LiteLLM's routes that send any request to a provider, except those with a model's name."""
@@ -105,16 +103,15 @@ async def without_database(scope: Scope, context: RequestContext) -> None:
 
 def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:
     """Return the error for a route of LiteLLM that would reach a provider which the configuration
-    does not name. LiteLLM would take the provider's address and key from its defaults and the
-    environment."""
+    does not name. LiteLLM would take its address and key from defaults and the environment."""
     path = route_path(scope)
-    found = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
-    if found is None or passed_through(path):
+    route = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
+    if route is None or passed_through(path):
         return None
-    kind = found.groupdict().get("kind") or ""
+    kind = route.groupdict().get("kind") or ""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     asked = [
-        found["provider"],
+        route["provider"],
         *query.get("custom_llm_provider", ()),
         *query.get("provider", ()),
         Headers(scope=scope).get("custom-llm-provider"),

@@ -160,12 +160,12 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
 def provisions() -> dict[type[Provision], Provision]:
     """Return what the settings provide for features."""
     settings = gateway().settings
-    made = (
+    provided = (
         each.provided(settings)
         for each in FEATURES
         if each.provided is not None and getattr(settings, each.setting)
     )
-    return {type(provision): provision for provision in made}
+    return {type(provision): provision for provision in provided}
 
 
 def owner_of(context: RequestContext) -> str:

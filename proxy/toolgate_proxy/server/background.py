@@ -1,5 +1,5 @@
-"""A response of the background: its process generates it (`Run`), and every gateway reads it in
-Redis (`Place`).
+"""A response of the background: its process generates it (`BackgroundRun`), and every gateway reads
+it in Redis (`Place`).
 
 `<record>`         as of every stored response: written once, by whoever ends the response
 `<record>:queued`  list: the queued response without its input, which polls do not read, and with it
@@ -45,8 +45,7 @@ MOST_RUNNING, MOST_BYTES = 64, 16_000_000
 """Most responses of one owner that a process generates at once, since each counts as at least this
 part of the bytes of bodies, and bytes of the events of one."""
 PATIENCE, PAUSE = 60.0, 1.0
-"""Seconds for which the end of a response is kept while Redis does not respond, and between two
-attempts."""
+"""Seconds to keep the end of a response while Redis does not respond, and between two attempts."""
 WRITE_SECONDS, READ_SECONDS = 0.05, 0.1
 """Between two writes of events, and between two attempts to read more."""
 LIFE_MS, ENDED_MS = 86_400_000, 600_000
@@ -58,17 +57,17 @@ RUNS = b""
 LAST = tuple(f"event: {kind}\n".encode() for kind in ENDS.values())
 NOT_KEPT = errors.InvalidRequest(
     "The events of this response are not kept: they were too large, or it ended more than ten "
-    "minutes ago. Retrieve the response without `stream`.",
+    "minutes ago. Retrieve the response without 'stream'.",
     param="stream",
 )
 TOO_LARGE = errors.RequestTooLarge(
     "The response is too large to be stored (8 MB, compressed), so it cannot be generated in the "
-    "background. Shorten `input`."
+    "background. Shorten 'input'."
 )
 
 
 class Place:
-    """Each method raises ResponsesUnavailable."""
+    """The entries of one background response in Redis. Each method raises ResponsesUnavailable."""
 
     lease = 15.0
     """Seconds after which a process that writes nothing counts as gone."""
@@ -89,7 +88,7 @@ class Place:
         if max(map(len, records)) > self._redis.most:
             raise TOO_LARGE
         if not await self._write(self._queued, 0, records):
-            message = "There is a response with this ID. Send another `request_id`."
+            message = "There is a response with this ID. Send another 'request_id'."
             raise errors.InvalidRequest(message, param="request_id")
 
     async def add(self, events: Sequence[bytes], first: int) -> bool:
@@ -131,13 +130,15 @@ class Place:
 
     async def cancel(self) -> record.StoredResponse | None:
         """End a response that has not ended as cancelled. Return it as it is stored."""
-        found = await self.find(whole=True)
-        if found is not None and record.is_active(found):
-            found = await self.end(replace(found, body={**found.body, "status": "cancelled"}))
+        response = await self.find(whole=True)
+        if response is not None and record.is_active(response):
+            response = await self.end(
+                replace(response, body={**response.body, "status": "cancelled"})
+            )
         for run in RUNNING:
             if run.place is not None and run.place.record == self.record:
                 run.stopped.set()  # other processes find it when they write
-        return found
+        return response
 
     async def has_events(self) -> bool:
         """Return whether there are events, or will be."""
@@ -153,9 +154,9 @@ class Place:
                 ("LLEN", self._events),
                 ("LRANGE", self._events, following, following + 63),
             )
-            for each in sealed:
+            for event in sealed:
                 following += 1
-                yield self._opened(each)
+                yield self._opened(event)
             if not sealed and lease != RUNS:
                 response = await self.find()
                 if response is None:
@@ -182,9 +183,10 @@ class Place:
             raise NOT_KEPT from None
 
 
-class Run:
-    """ASGI app. `app` serves the request with the body `values`, of `size` bytes, a second time and
-    on its own: limits, log and metrics are those of that request."""
+class BackgroundRun:
+    """ASGI app that generates a response in the background. `app` serves the request with the body
+    `values`, of `size` bytes, a second time and on its own: limits, log and metrics are those of
+    that request."""
 
     def __init__(
         self, app: ASGIApp, scope: Scope, context: RequestContext, values: record.Json, size: int
@@ -291,11 +293,11 @@ class Run:
     def _add(self, data: bytes) -> None:
         """Keep events until they are written. The last one is that of the record."""
         for event in data.split(b"\n\n")[:-1]:
-            found = NUMBER.search(event)
+            match = NUMBER.search(event)
             if event.startswith(LAST):
                 self._last = event
-            elif found and int(found[1]) >= self._next and self._bytes <= MOST_BYTES:
-                self._next, self._bytes = int(found[1]) + 1, self._bytes + len(event)
+            elif match and int(match[1]) >= self._next and self._bytes <= MOST_BYTES:
+                self._next, self._bytes = int(match[1]) + 1, self._bytes + len(event)
                 # An empty one is in place of all further events.
                 self._events.append(event + b"\n\n" if self._bytes <= MOST_BYTES else b"")
 
@@ -308,7 +310,7 @@ class Run:
         return record.failed(queued, json.loads(refused)["error"] if refused else record.STOPPED)
 
 
-RUNNING: set[Run] = set()
+RUNNING: set[BackgroundRun] = set()
 """Those of this process."""
 
 

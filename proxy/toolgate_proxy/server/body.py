@@ -60,8 +60,7 @@ class RequestBody:
         return body
 
     async def parsed(self, scope: Scope) -> dict[str, Any]:
-        """The body's JSON object within bounds. Accepts no forms. Raise InvalidRequest and
-        RequestTooLarge."""
+        """Return the body's JSON object. Refuse forms. Raise InvalidRequest and RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -82,8 +81,8 @@ class RequestBody:
         self._content, self._values = b"", None
 
     def again(self, receive: Receive) -> Receive:
-        """A `receive` that replays the body and then continues with the client's next messages. The
-        body can be replayed once."""
+        """Return a `receive` that replays the body and then continues with the client's next
+        messages. The body can be replayed once."""
         replayed = False
 
         async def read_again() -> Message:
@@ -137,7 +136,7 @@ async def read(
 
 
 def _length(scope: Scope, limit: int) -> int | None:
-    """The `content-length`. Raise RequestTooLarge and UnsupportedEncoding."""
+    """Return the `content-length`. Raise RequestTooLarge and UnsupportedEncoding."""
     length = None
     for name, value in scope["headers"]:
         if name == b"content-encoding" and value.strip().lower() not in PLAIN:
@@ -188,12 +187,12 @@ def check_bounds(values: dict[str, Any]) -> None:
 def _parts(entries: list[Any]) -> int:
     """Return the number of entries in the arrays of `entries`, and in the arrays of those: parts
     and calls of messages, and parts of results."""
-    found = 0
+    number = 0
     for _ in range(2):
         members = chain.from_iterable(each.values() for each in entries if isinstance(each, dict))
         entries = [*chain.from_iterable(each for each in members if isinstance(each, list))]
-        found += len(entries)
-    return found
+        number += len(entries)
+    return number
 
 
 def check_model_name(model: str) -> None:

@@ -13,11 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from toolgate_core.errors import (
-    InvalidRequest,
-    ModelNotFound,
-    UnsupportedParameter,
-)
+from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParameter
 
 from ..api.shared.parameter import CHAT_TABLE, unknown
 from ..litellm_host.control_fields import is_banned, is_control
@@ -53,8 +49,7 @@ def is_guarded(path: str) -> bool:
 
 
 def check(path: str, values: dict[str, Any], sender: Sender | None = None) -> None:
-    """Check a body. `sender`: None if it is unknown. Raise InvalidRequest and
-    UnsupportedParameter."""
+    """Check a body of a `sender`, if it is known. Raise InvalidRequest, UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
         check_model(path, values, sender)
@@ -84,9 +79,8 @@ def check_controls(values: dict[str, Any]) -> None:
 def check_model(path: str, values: dict[str, Any], sender: Sender | None = None) -> None:
     """Check that the request names one model, and for our models that all fields are known.
 
-    LiteLLM would call each of several models and count one, and it obeys unknown fields. Raises
-    InvalidRequest and UnsupportedParameter.
-    """
+    LiteLLM would call each of several models and count one, and it obeys unknown fields. Raise
+    InvalidRequest and UnsupportedParameter."""
     model = Fields(values).text("model") or ""
     if "," in model + path:
         message = "'model' must name one model. Send one request per model."
@@ -115,7 +109,7 @@ def check_shape(values: dict[str, Any]) -> None:
 
 
 def check_bridged(values: dict[str, Any], api: str, sender: Sender | None = None) -> None:
-    """Refuses a Responses or Messages request, unless all deployments of its model are another
+    """Refuse a Responses or Messages request, unless all deployments of its model are another
     provider's.
 
     LiteLLM converts it to a chat request and back. A call that the maximum number of tokens cut

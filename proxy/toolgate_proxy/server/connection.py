@@ -35,7 +35,7 @@ JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
 
 
 class Reply:
-    """Errors are in the form of the context."""
+    """The response to one request. Errors are in the form of the context."""
 
     def __init__(self, send: Send, context: RequestContext) -> None:
         self._client = send
@@ -95,9 +95,9 @@ class Reply:
             await self._begin_once(200, EVENTS)
             await self._end(data)
 
-    async def json(self, shown: Mapping[str, Any]) -> None:
+    async def json(self, answer: Mapping[str, Any]) -> None:
         """Send a whole response."""
-        content = orjson.dumps(shown)
+        content = orjson.dumps(answer)
         async with self._lock:
             await self._begin_once(200, (*JSON, _length(content)))
             await self._end(content)
@@ -105,20 +105,19 @@ class Reply:
     async def fail(self, error: ToolgateError) -> None:
         """Send an error: as the whole response, or as the last event if the response has begun."""
         self._context.outcome.code = error.code
-        shown = self._shown(error)
+        body = self._shown(error)
         async with self._lock:
             if self._begun:
                 self._context.outcome.failed = True
-                await self._end(self._event(shown))
+                await self._end(self._event(body))
                 return
-            content = orjson.dumps(shown)
+            content = orjson.dumps(body)
             headers = (*JSON, *_error_headers(error), _length(content))
             await self._begin_once(error.status, headers)
             await self._end(content)
 
     async def forward(self, message: Message) -> None:
-        """Send a message of another app. If a comment has begun the response, an error of that app
-        becomes an event."""
+        """Send a message of another app. After a comment, an error of that app becomes an event."""
         async with self._lock:
             self._busy = True
             if message["type"] == "http.response.start":
@@ -144,12 +143,12 @@ class Reply:
             return error.body()
         return (self.writer or form).error(error, self._context.request_id)
 
-    def _event(self, shown: dict[str, Any]) -> bytes:
+    def _event(self, body: dict[str, Any]) -> bytes:
         """Return the event that reports an error."""
         if self.stream is not None and self.has_output:
-            return self.stream.failed(shown["error"])
+            return self.stream.failed(body["error"])
         form = self._context.form
-        return data_event(orjson.dumps(shown)) if form is None else form.error_event(shown)
+        return data_event(orjson.dumps(body)) if form is None else form.error_event(body)
 
     async def _end(self, data: bytes) -> None:
         self._ended = True

@@ -44,8 +44,8 @@ async def answer(
     context, fallbacks, surface = host.context, host.fallbacks, host.surface
     sent, _ = await surface.recall(host.body, client)
     values = as_sent(fallbacks.for_litellm(surface.portable(sent)))
-    own = {name for name in surface.parameters - LITELLMS if is_control(name)}  # without effect
-    values = {name: value for name, value in values.items() if name not in own}
+    without_effect = {name for name in surface.parameters - LITELLMS if is_control(name)}
+    values = {name: value for name, value in values.items() if name not in without_effect}
     scope = scope_of(host.scope, context, fallbacks.model)
     checked = {name: value for name, value in values.items() if name not in LITELLMS}
     await litellm.check(scope, context, checked, fallbacks.sender)
@@ -78,8 +78,8 @@ def scope_of(scope: Scope, context: RequestContext, model: str) -> Scope:
     if model_in_path(scope):
         begin, end = scope[MATCH].span("model")
         path = path[:begin] + model + path[end:]
-    made = {name: value for name, value in scope.items() if name != PARSED}
-    return {**made, "headers": headers, "path": path, "raw_path": quote(path).encode()}
+    copied = {name: value for name, value in scope.items() if name != PARSED}
+    return {**copied, "headers": headers, "path": path, "raw_path": quote(path).encode()}
 
 
 async def _receive() -> Message:

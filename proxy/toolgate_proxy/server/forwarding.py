@@ -31,7 +31,7 @@ Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
 
 
 class Forwarding:
-    """ASGI app."""
+    """ASGI app that passes requests on to LiteLLM's app."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -86,8 +86,7 @@ class Forwarding:
     async def pass_on(
         self, scope: Scope, context: RequestContext, receive: Receive, send: Send, *, streamed: bool
     ) -> None:
-        """Pass a request for a model on. A stream of chat completions is kept alive while it is
-        silent."""
+        """Pass a request for a model on. Keep a silent stream of chat completions alive."""
         if not streamed or body_guard.CHAT not in scope["path"]:
             await self.host(scope, context, receive, noting_events(send, context))
             return

@@ -22,8 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from ..settings import settings
 
 MAX_HEADER_BYTES = 65_536
-"""Maximum size of a request line with its headers and trailers, in bytes. Each field counts
-FIELD_BYTES more."""
+"""Maximum bytes of a request line, headers and trailers. Each field counts FIELD_BYTES more."""
 FIELD_BYTES = 32
 """Cost of one header besides its name and value, as HTTP/2 counts it (RFC 9113, section 6.5.2)."""
 MAX_PIPELINED = 16
@@ -228,7 +227,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._awaiting.set(self.timeout_keep_alive if self._is_idle() else RESPONSE_SECONDS)
 
     def _is_idle(self) -> bool:
-        """Whether every request was answered."""
+        """Return whether every request was answered."""
         return self._responding is None or (
             self._responding.response_complete and not self.pipeline
         )
@@ -259,8 +258,8 @@ class TimedProtocol(HttpToolsProtocol):
         return _Refused(message)
 
     def _refuse(self, status: bytes, message: bytes) -> None:
-        """Closes the connection. The error is sent if no response was begun: in the middle of one
-        it would be taken for a part of it."""
+        """Close the connection. The error is sent if no response was begun: in the middle of one it
+        would be taken for a part of it."""
         begun = self._responding is not None and self._responding.response_started
         if self._is_idle() if self._part != "body" else not begun:
             self.transport.write(REFUSAL % (status, len(message), message))
@@ -275,7 +274,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._abort()
 
     def _abort(self) -> None:
-        """Discards what the client has not read. `close` would wait for it, without a limit."""
+        """Discard what the client has not read. `close` would wait for it, without a limit."""
         self.transport.abort()
 
 

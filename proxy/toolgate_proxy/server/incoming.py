@@ -28,8 +28,7 @@ from .body import READ, RESERVED, RequestBody
 from .connection import Disconnect
 
 PARSED_IN_THREAD = 50_000
-"""Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
-a second."""
+"""Size in bytes from which a body is converted in a thread. Large schemas take a second."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) ->
 
 
 async def chat_request(
-    host: HostSide, body: Mapping[str, Any], target: Target, admitted: CheckedRequest, size: int
+    host: HostSide, body: Mapping[str, Any], target: Target, checked: CheckedRequest, size: int
 ) -> tuple[Writer, Mapping[str, Any]]:
     """Return what writes the response to a body for one of our models, with its chat request, which
     has the text of its files and the reasoning of earlier turns that was kept, and the body as
@@ -162,7 +161,7 @@ async def chat_request(
     servers are converted in a thread, so that other requests continue.
 
     Raise InvalidRequest, InvalidTools, UnsupportedParameter, ChecksBusy and ChecksFailed."""
-    here, client, recalled = gateway(), admitted.client, admitted.recalled
+    here, client, recalled = gateway(), checked.client, checked.recalled
     surface, context = host.surface, host.context
     body = await host.observer.before_deployment(body, target.row)
     values = surface.with_defaults(body, target.defaults)
@@ -183,8 +182,8 @@ async def chat_request(
         request, writer = await asyncio.to_thread(convert) if is_long else convert()
     if request.part_types - {"text"}:
         request = await here.reader.completed(request, client.owner, context)
-    own = {**body, "input": body["input"][recalled:]} if recalled else body
-    context.guard = await host.observer.guard(own)
+    new_body = {**body, "input": body["input"][recalled:]} if recalled else body
+    context.guard = await host.observer.guard(new_body)
     request = await context.guarded_request(request)
     if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, host.fallbacks.model, client.seal)

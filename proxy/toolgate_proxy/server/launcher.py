@@ -49,8 +49,8 @@ class Route:
     @classmethod
     def parse(cls, text: str) -> Route:
         """Parse `NAME[=BACKEND_MODEL][@URL]`. Raise ValueError."""
-        found = re.search(r"@((?:dns\+)?http.*)", text)
-        models, url = (text[: found.start()], found[1]) if found else (text, None)
+        url_part = re.search(r"@((?:dns\+)?http.*)", text)
+        models, url = (text[: url_part.start()], url_part[1]) if url_part else (text, None)
         name, _, backend_model = models.partition("=")
         if not name:
             raise ValueError(f"Invalid model {text!r}: expected NAME[=BACKEND_MODEL][@URL].")

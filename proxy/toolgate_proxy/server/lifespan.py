@@ -64,7 +64,7 @@ def extend_lifespan(app: Any) -> None:
 
 
 def _print_routes() -> None:
-    """Prints for each model with Toolgate backends which route answers its requests, and why."""
+    """Print for each model with Toolgate backends which route answers its requests, and why."""
     for model in model_names():
         route = model_routes().find(model)
         if route is not None and route.reason is not None:
@@ -74,7 +74,7 @@ def _print_routes() -> None:
 
 
 def _print_response_store() -> None:
-    """Prints where responses are stored, if it is not Redis."""
+    """Print where responses are stored, if it is not Redis."""
     if gateway().responses.kept == "process":
         print(
             "Responses are stored in this process: other processes cannot read them, and they are "

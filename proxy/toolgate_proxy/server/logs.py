@@ -70,17 +70,17 @@ traceback, as what exceeds a bound is."""
 def set_up(*, as_json: bool) -> None:
     """For this process. Handlers keep their streams. Called again when LiteLLM, which has handlers
     of its own, is imported."""
-    for own in (of_requests, of_tools):
-        if not own.handlers:
-            own.addHandler(logging.StreamHandler(sys.stdout))
-            own.setLevel(logging.INFO)
-            own.propagate = False
+    for ours in (of_requests, of_tools):
+        if not ours.handlers:
+            ours.addHandler(logging.StreamHandler(sys.stdout))
+            ours.setLevel(logging.INFO)
+            ours.propagate = False
     for handler in of_tools.handlers:
         handler.setFormatter(_ToolFormatter(as_json=as_json))
-    handlers = [each for name in LITELLM for each in logging.getLogger(name).handlers]
-    for each in (*handlers, logging.lastResort):
-        if each is not None:
-            each.setFormatter(EventFormatter(as_json=as_json))
+    handlers = [theirs for name in LITELLM for theirs in logging.getLogger(name).handlers]
+    for theirs in (*handlers, logging.lastResort):
+        if theirs is not None:
+            theirs.setFormatter(EventFormatter(as_json=as_json))
     if not isinstance(sys.stdout, PrintedLines):
         logging.captureWarnings(True)
         sys.stdout = PrintedLines(sys.stdout, as_json=as_json)
@@ -107,7 +107,7 @@ def server_config(*, as_json: bool) -> dict[str, Any]:
 
 
 def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> None:
-    """Writes the line of a request. Values that a request does not have are left out. `probe`: the
+    """Write the line of a request. Values that a request does not have are left out. `probe`: the
     request is a health probe, whose 503 is no error but its result."""
     caller, meter = context.caller, context.meter
     outcome, notes = context.outcome, context.notes
@@ -174,7 +174,7 @@ class EventFormatter(logging.Formatter):
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        shown: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -182,12 +182,12 @@ class EventFormatter(logging.Formatter):
         }
         root = _root(record.exc_info[1]) if record.exc_info and record.exc_info[1] else None
         if isinstance(root, Excess) or type(root).__name__ in OF_OTHERS:
-            shown["message"] += f": {root}"
+            fields["message"] += f": {root}"
         else:
             if record.exc_info and not record.exc_text:
                 record.exc_text = self.formatException(record.exc_info)
-            shown["traceback"] = record.exc_text or None
-        return line(shown, as_json=self._as_json, max_text=MAX_MESSAGE)
+            fields["traceback"] = record.exc_text or None
+        return line(fields, as_json=self._as_json, max_text=MAX_MESSAGE)
 
 
 class PrintedLines(io.TextIOBase):
@@ -221,11 +221,7 @@ def warn(messages: Iterable[str], *, as_json: bool) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-class _ToolFormatter(logging.Formatter):
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__()
-        self._as_json = as_json
-
+class _ToolFormatter(EventFormatter):
     def format(self, record: logging.LogRecord) -> str:
         assert isinstance(record.args, Mapping)
         values = {str(name): value for name, value in record.args.items()}
@@ -251,8 +247,7 @@ class _OfRequests(logging.Filter):
 
 
 class _Uncaught(logging.Filter):
-    """Removes the messages of exceptions from the tracebacks of uvicorn, and its errors that are
-    none."""
+    """Removes messages of exceptions from uvicorn's tracebacks, and its errors that are none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.exc_info[1] is not None:
@@ -262,8 +257,7 @@ class _Uncaught(logging.Filter):
 
 
 def note_cause(outcome: Outcome, error: BaseException) -> None:
-    """Set the request's cause, unless the error is the client's or one of Toolgate's, whose code
-    says enough."""
+    """Set the request's cause, unless it is an error of the client or of Toolgate, with a code."""
     from ..litellm_host.errors import HostRefused, own_error  # imports LiteLLM
 
     known = own_error(error) if isinstance(error, Exception) else None
@@ -305,5 +299,5 @@ def _root(error: BaseException) -> BaseException:
 
 def _short(path: str) -> str:
     """Return a path below the packages' folder, or the last two parts."""
-    _, found, below = path.partition(PACKAGES)
-    return below if found else "/".join(path.split("/")[-2:])
+    _, is_ours, below = path.partition(PACKAGES)
+    return below if is_ours else "/".join(path.split("/")[-2:])

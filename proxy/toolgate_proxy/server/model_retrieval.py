@@ -56,8 +56,7 @@ CREATED = 1677610602
 STARTED = int(time.time())
 """The time of Toolgate models: when this process started to serve them."""
 WINDOW = ("max_model_len", "context_length", "context_window", "max_input_tokens")
-"""The names that clients read the context length from: vLLM's, OpenRouter's, Groq's and
-LiteLLM's."""
+"""The names of the context length that clients read: vLLM's, OpenRouter's, Groq's, LiteLLM's."""
 OUTPUT_SHARE = 8
 MAX_OUTPUT = 32_000
 """`max_output_tokens` is an eighth of the context, at most this number of tokens. Some clients
@@ -78,20 +77,19 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
     await authorize(scope, context)
     names = await _names(model, context.caller.key)
     await _ask_backends([row for name in names for row in rows_of(name)])
-    shown = [(_model_info if anthropic else _model)(name) for name in names]
+    entries = [(_model_info if anthropic else _model)(name) for name in names]
     if model is not None:
-        return JSONResponse(shown[0])
+        return JSONResponse(entries[0])
     if not anthropic:
-        return JSONResponse({"object": "list", "data": shown})
+        return JSONResponse({"object": "list", "data": entries})
     # One page has all models, whatever the query asks for.
-    first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+    first, last = (entries[0]["id"], entries[-1]["id"]) if entries else (None, None)
     ends = {"has_more": False, "first_id": first, "last_id": last}
-    return JSONResponse({"data": shown, **ends})
+    return JSONResponse({"data": entries, **ends})
 
 
 async def info(litellm: Forwarding, scope: Scope, context: RequestContext) -> Response:
-    """Return LiteLLM's list of deployments or model groups, as far as the key may use them. Raise
-    ToolgateError."""
+    """Return LiteLLM's deployments or model groups that the key may use. Raise ToolgateError."""
     await authorize(scope, context)
     response = await litellm.answered(scope, context)
     listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
@@ -102,9 +100,9 @@ async def info(litellm: Forwarding, scope: Scope, context: RequestContext) -> Re
         (str(each.get("model_name") or each.get("model_group")), each) for each in listed["data"]
     ]
     key = context.caller.key
-    shown = [(name, each) for name, each in named if await may_use(key, name)]
-    await _ask_backends([row for name, _ in shown for row in rows_of(name, sender)])
-    return JSONResponse({**listed, "data": [_described(*each, sender) for each in shown]})
+    allowed = [(name, each) for name, each in named if await may_use(key, name)]
+    await _ask_backends([row for name, _ in allowed for row in rows_of(name, sender)])
+    return JSONResponse({**listed, "data": [_described(*each, sender) for each in allowed]})
 
 
 def _described(name: str, entry: dict[str, Any], sender: Sender) -> dict[str, Any]:
@@ -139,8 +137,7 @@ async def _names(model: str | None, key: Key | None) -> list[str]:
 async def _of_litellm(
     litellm: Forwarding, scope: Scope, context: RequestContext, model: str | None
 ) -> Response:
-    """Return LiteLLM's list with the context length of our models, or one model of it. Raise
-    ModelNotFound."""
+    """Return LiteLLM's list, or one model of it, with our context lengths. Raise ModelNotFound."""
     if model is not None:
         path = scope["path"][: -len(model) - 1]
         scope = {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
@@ -149,37 +146,37 @@ async def _of_litellm(
     if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
         return response
     _, sender = await model_and_sender("", context.caller)
-    shown = {each["id"]: each for each in listed["data"]}
-    if model is not None and model not in shown:
-        raise not_among([*shown], model)
-    names = [*shown] if model is None else [model]
+    entries = {each["id"]: each for each in listed["data"]}
+    if model is not None and model not in entries:
+        raise not_among([*entries], model)
+    names = [*entries] if model is None else [model]
     await _ask_backends([row for name in names for row in rows_of(name, sender)])
-    completed = [_completed(shown[name], sender) for name in names]
+    completed = [_completed(entries[name], sender) for name in names]
     return JSONResponse({**listed, "data": completed} if model is None else completed[0])
 
 
-def _completed(shown: dict[str, object], sender: Sender) -> dict[str, object]:
+def _completed(entry: dict[str, object], sender: Sender) -> dict[str, object]:
     """Add what LiteLLM does not know of our models to an entry of its list, in its form."""
-    rows = _ours(str(shown["id"]), sender)
+    rows = _ours(str(entry["id"]), sender)
     if not rows:
-        return shown
-    return {**shown, **(_of_ours if shown.get("object") == "model" else _window_of_ours)(rows)}
+        return entry
+    return {**entry, **(_of_ours if entry.get("object") == "model" else _window_of_ours)(rows)}
 
 
 def _model(model: str) -> dict[str, object]:
     """Show a model in OpenAI's form."""
-    shown: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
+    entry: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
     if not (rows := _ours(model)):
-        return {**shown, "owned_by": "openai"}  # as LiteLLM shows it
-    return shown | _of_ours(rows)
+        return {**entry, "owned_by": "openai"}  # as LiteLLM shows it
+    return entry | _of_ours(rows)
 
 
 def _of_ours(rows: Sequence[Row]) -> dict[str, object]:
     """Return the fields of a Toolgate model in OpenAI's form."""
-    shown: dict[str, object] = {"created": STARTED, "owned_by": "toolgate"}
+    fields: dict[str, object] = {"created": STARTED, "owned_by": "toolgate"}
     if (window := _window(rows)) is not None:
-        shown |= dict.fromkeys(WINDOW, window) | {"max_output_tokens": _output(window)}
-    return shown
+        fields |= dict.fromkeys(WINDOW, window) | {"max_output_tokens": _output(window)}
+    return fields
 
 
 def _model_info(model: str) -> dict[str, object]:
@@ -198,10 +195,7 @@ def _model_info(model: str) -> dict[str, object]:
 def _window_of_ours(rows: Sequence[Row]) -> dict[str, object]:
     """Return the context length in Anthropic's form."""
     window = _window(rows)
-    return {
-        "max_input_tokens": window,
-        "max_tokens": None if window is None else _output(window),
-    }
+    return {"max_input_tokens": window, "max_tokens": None if window is None else _output(window)}
 
 
 def _window(rows: Sequence[Row]) -> int | None:

@@ -33,8 +33,7 @@ MAX_NAME = 200
 
 
 async def answer(scope: Scope, context: RequestContext) -> Response | None:
-    """Answer a request at one of PATHS, or return None if LiteLLM answers it. Raise
-    ModelNotFound."""
+    """Answer a request at one of PATHS. Return None for LiteLLM's. Raise ModelNotFound."""
     path = route_path(scope)
     if path.startswith(READY_MODELS):
         return _of_model(path.removeprefix(READY_MODELS))
@@ -52,11 +51,11 @@ async def methods(scope: Scope, _: RequestContext) -> Response:
 
 
 def _of_model(name: str) -> Response:
-    shown = repr(name[:MAX_NAME])
+    quoted = repr(name[:MAX_NAME])
     if not rows_of(name):
-        raise ModelNotFound(f"The gateway has no model {shown}.", param="model")
+        raise ModelNotFound(f"The gateway has no model {quoted}.", param="model")
     if not gateway().readiness.serves(placements(name)):
-        return _not_ready(f"No backend of the model {shown} responds.")
+        return _not_ready(f"No backend of the model {quoted} responds.")
     return JSONResponse({"status": "ready"})
 
 

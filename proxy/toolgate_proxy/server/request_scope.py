@@ -131,8 +131,7 @@ class RequestScope:
 
 
 def without_slash(path: str) -> str:
-    """Return the path of an API without a slash at its end, which some clients add. Return others
-    as they are."""
+    """Return a path, without a slash at its end that some clients add to those of an API."""
     short = path.rstrip("/")
     is_api = surface_of(short, ()) or may_open("POST", short) or may_open("GET", short)
     return short if is_api else path
@@ -153,8 +152,7 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """Return whether a line of `body` is the end marker. Inside JSON strings newlines are
-    escaped."""
+    """Return whether a line of `body` is the end marker. JSON strings have no newlines."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body
 
 
@@ -178,8 +176,7 @@ HIDDEN = {b"x-litellm-model-api-base"}
 EXPOSED = b"access-control-expose-headers"
 """Names of headers that scripts of other origins may read. All of a response are exposed."""
 COSTS = (b"x-litellm-response-cost", b"x-litellm-classifier-cost", b"x-litellm-key-spend")
-"""Beginnings of headers that are hidden if they are zero, as LiteLLM reports them of models without
-prices."""
+"""Beginnings of headers that are hidden if they are zero, as they are without prices."""
 ZERO = re.compile(rb"0(\.0*)?")
 MAX_OWN = 1_024
 """Maximum length of a value of our own, in bytes. A longer one is cut."""
@@ -192,12 +189,12 @@ _UNSAFE = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 _NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
-def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[Header]:
-    """`given`: as the app sent them; `own`: those that Toolgate adds, which replace them."""
-    added = {name.encode(): own_value(value) for name, value in own.items()}
+def response_headers(sent: Iterable[Header], ours: Mapping[str, str]) -> list[Header]:
+    """`sent`: as the app sent them; `ours`: those that Toolgate adds, which replace them."""
+    added = {name.encode(): own_value(value) for name, value in ours.items()}
     headers = [
         (name, _UNSAFE.sub(b"?", value))
-        for name, value in given
+        for name, value in sent
         if name not in added and name not in HIDDEN and len(value) <= MAX_OTHER
     ]
     headers += added.items()
@@ -219,7 +216,7 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         headers[REQUEST_ID] = context.request_id
         if context.form is not None and context.form.request_id_header:
             headers[context.form.request_id_header] = context.request_id
-    given = {
+    values = {
         "x-toolgate-omitted-tools": ",".join(notes.omitted_tools),
         "x-toolgate-history": _history(notes),
         "x-toolgate-invalid-tools": _invalid_tools(notes),
@@ -235,7 +232,7 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         "x-toolgate-resamples": enforced and str(notes.resamples or ""),
     }
     headers |= {**notes.host_headers, **notes.headers}
-    return headers | {name: value for name, value in given.items() if value}
+    return headers | {name: value for name, value in values.items() if value}
 
 
 def _history(notes: Notes) -> str:

@@ -58,14 +58,12 @@ class Sending:
     host: HostSide
     reply: Reply
     disconnect: Disconnect
-    """It is ignored once the response is complete: a client that leaves then must not cancel what
-    is being stored."""
+    """It is ignored once the response is complete, so that leaving then cancels no storing."""
     first: Placement
     """If it fails, another deployment responds."""
 
     async def respond(self, writer: Writer, values: Mapping[str, Any], client: Client) -> None:
-        """Generate the response and send it. `values`: the body that the request is of. Raise
-        ToolgateError."""
+        """Generate and send the response to the body `values`. Raise ToolgateError."""
         here, host, request = gateway(), self.host, writer.request
         observer, model = host.observer, host.fallbacks.model
         await writer.accepted(model, client)
@@ -75,16 +73,16 @@ class Sending:
             await self._answers(stream=request.stream)
             if here.settings.keep_reasoning:
                 events = here.kept_reasoning.keeping(events, answer, model, client.seal)
-            made = writer.response(answer, model, client)
-            observer.begin(made)
+            response = writer.response(answer, model, client)
+            observer.begin(response)
             if not request.stream:
-                await self._whole(made, events, request)
+                await self._whole(response, events, request)
                 return
-            self.reply.stream = made
+            self.reply.stream = response
             if observer.reads:
-                last = await self._read_stream(made, events, request)
+                last = await self._read_stream(response, events, request)
             else:
-                last = await self._stream(made, events)
+                last = await self._stream(response, events)
         await self.reply.end(await observer.with_cost(last))
 
     async def count(self, counting: Counting, request: ChatRequest) -> None:
@@ -108,9 +106,9 @@ class Sending:
         async for pieces in events:
             whole.add(pieces)
         self.host.context.meter.complete = True
-        shown = await self.host.observer.show_whole(whole, request)
+        answer = await self.host.observer.show_whole(whole, request)
         self.disconnect.ignore()
-        await self.reply.json(shown)
+        await self.reply.json(answer)
 
     async def _stream(self, stream: ApiResponse, events: Events) -> bytes:
         """Send all events but the last ones, which are returned."""

@@ -48,7 +48,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     if wanted in OPERATIONS or work is None:
         raise RouteClosed(
             "This operation of the Responses API is not supported. A response can be retrieved, "
-            "deleted, cancelled, and continued by `previous_response_id`."
+            "deleted, cancelled, and continued by 'previous_response_id'."
         )
     seal = await _identify(scope, context)
     responses = gateway().responses
@@ -66,7 +66,7 @@ MAX_PAGE, PAGE = 100, 20
 
 
 class _Query:
-    """Each method raises InvalidRequest for an invalid value."""
+    """The parameters of a query. Each method raises InvalidRequest for an invalid value."""
 
     def __init__(self, scope: Scope) -> None:
         self._given = QueryParams(scope["query_string"])
@@ -92,10 +92,10 @@ class _Query:
         return value == "true"
 
     def integer(self, name: str, low: int, high: int) -> int | None:
-        given = self._given.get(name)
-        if given is None:
+        text = self._given.get(name)
+        if text is None:
             return None
-        number = int(given) if given.isascii() and given.isdigit() and len(given) < 17 else -1
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 17 else -1
         if not low <= number <= high:
             raise InvalidRequest(
                 f"{name!r} must be an integer between {low} and {high}.", param=name
@@ -182,15 +182,15 @@ class _Work:
 
     async def find(self, *, whole: bool = False) -> StoredResponse | None:
         """Return the response, or None if it is not one of ours."""
-        found = await self._responses.find(self._seal.owner, self._id)
-        if found is None and self._place is not None:
-            found = await self._place.find(whole=whole)
-        return found
+        response = await self._responses.find(self._seal.owner, self._id)
+        if response is None and self._place is not None:
+            response = await self._place.find(whole=whole)
+        return response
 
     async def _find(self, *, whole: bool = False) -> StoredResponse:
-        if (found := await self.find(whole=whole)) is None:
+        if (response := await self.find(whole=whole)) is None:
             raise self._missing(self._id)
-        return found
+        return response
 
     def _missing(self, response_id: str) -> ResponseNotFound:
         what = f"Response with id {response_id!a} not found."

@@ -26,8 +26,7 @@ from ..context import Caller, Meter, Outcome, RequestContext
 STREAM, DELTA = "text/event-stream", b"delta"
 OTHER = "other"
 MAX_NAMES = 200
-"""Maximum number of values of a label, because clients choose some of them, and each one is a time
-series."""
+"""Maximum number of values of a label: clients choose some, and each is a time series."""
 MINUTES = 15
 MAX_TIMES = 512
 """Maximum number of first-token times that are kept of one minute."""
@@ -65,22 +64,16 @@ class Minute:
 
 class RecentRequests:
     """Requests of the last minutes in this process, for the administrator's page. Metrics are
-    totals since the start of the process: without a Prometheus server, they do not tell what
-    happens now."""
+    totals since the start of the process: without Prometheus, they do not show the present."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._minutes: deque[Minute] = deque(maxlen=MINUTES)
 
     def note(
-        self,
-        status: str,
-        first_token_seconds: float | None,
-        *,
-        omitted: bool = False,
+        self, status: str, first_token_seconds: float | None, *, omitted: bool = False
     ) -> None:
-        """`status`: as in the metrics. `omitted`: whether something was left out or replaced before
-        the model saw the request."""
+        """`status`: as in the metrics. `omitted`: whether the model saw less than the request."""
         now = int(self._clock() // 60)
         if not self._minutes or self._minutes[-1].start != now:
             self._minutes.append(Minute(now))
@@ -93,7 +86,7 @@ class RecentRequests:
             minute.first_token_seconds.append(first_token_seconds)
 
     def minutes(self) -> list[Minute]:
-        """The last MINUTES minutes, the earliest first, also those without requests."""
+        """Return the last MINUTES minutes, the earliest first, also those without requests."""
         now = int(self._clock() // 60)
         known = {minute.start: minute for minute in self._minutes}
         return [known.get(at) or Minute(at) for at in range(now - MINUTES + 1, now + 1)]

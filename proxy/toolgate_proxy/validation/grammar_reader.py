@@ -53,7 +53,7 @@ def read_grammar(grammar: Grammar) -> Matches | None:
         if grammar.syntax == "regex":
             pattern = _compiled(grammar.definition)
             return _trusted(lambda text: pattern.fullmatch(text) is not None, grammar.definition)
-        reader = _Reader(grammar.definition)
+        reader = _Recognizer(grammar.definition)
     except (*_UNREADABLE, _NotRead):
         return None
     return _trusted(reader.matches, " ".join(reader.patterns))
@@ -78,23 +78,23 @@ class _NotRead(Exception):
 def _compiled(regex: str) -> _Pattern:
     """Raise _NotRead if RE2 would read it differently than Rust."""
     pattern: _Pattern = re2.compile(regex.encode(), _OPTIONS)
-    for found in _CLASS.finditer(regex):
-        inside = found["inside"] or ""
-        if found["empty_least"] or any(each["set"] for each in _SETS.finditer(inside)):
+    for char_class in _CLASS.finditer(regex):
+        inside = char_class["inside"] or ""
+        if char_class["empty_least"] or any(each["set"] for each in _SETS.finditer(inside)):
             raise _NotRead
     return pattern
 
 
 def _regex(terminal: TerminalDef) -> str:
     regex = terminal.pattern.to_regexp()
-    if any(found["anchor"] for found in _ANCHOR.finditer(regex)):
+    if any(match["anchor"] for match in _ANCHOR.finditer(regex)):
         raise _NotRead  # RE2 would match an anchor against the whole input
     return regex
 
 
 def _longest(pattern: _Pattern, text: bytes, at: int) -> list[int]:
-    found = pattern.match(text, at)
-    return [] if found is None else [found.end()]
+    match = pattern.match(text, at)
+    return [] if match is None else [match.end()]
 
 
 def _every(pattern: _Pattern, text: bytes, at: int) -> list[int]:
@@ -111,7 +111,7 @@ _Item = tuple[int, int, int]
 """A rule's number, the position in it, and the position in the text at which it began."""
 
 
-class _Reader:
+class _Recognizer:
     """A recognizer by Earley's algorithm, without a lexer: the text of a terminal is any match of
     its pattern. It first tries the longest match of each terminal only, as the lexer of the masks
     does, which is fast, and then all of them."""
@@ -148,20 +148,20 @@ class _Reader:
         chart = _Chart(text, ends)
         for at in range(len(text) + 1):
             agenda = [*columns.get(at, ())]
-            found = [
+            advanced = [
                 (item, end)
                 for pattern in self._ignored
                 for end in chart.ends_of(pattern, at)
                 if end > at
                 for item in agenda
             ]
-            while agenda or found:
-                for item, end in found:
+            while agenda or advanced:
+                for item, end in advanced:
                     column = columns.setdefault(end, set())
                     if item not in column:
                         column.add(item)
                         agenda += [item] if end == at else []
-                found = [*self._next(agenda.pop(), at, chart)] if agenda else []
+                advanced = [*self._next(agenda.pop(), at, chart)] if agenda else []
             columns.pop(at, None)
         return (0, START, len(text)) in chart.completed
 

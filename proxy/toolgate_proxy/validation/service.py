@@ -24,7 +24,7 @@ from typing import Any
 
 from toolgate_core.custom_tools import INPUT, Grammar, custom_parameters, grammar_of
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
-from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import JobLimits, LimitExceeded, WorkerPool
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.schema.regular.parts import LINE_END, SPACE, other_than, written
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
@@ -66,8 +66,7 @@ class _Walk:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._weights: dict[str, int | None] = {}
-        """Weights by reference. None while a weight is computed, which means a cycle if it is read
-        then."""
+        """Weights by reference. None while one is computed: reading it then means a cycle."""
 
     def weight(self, value: Any, keyword: str) -> int:
         """Weigh a subschema recursively. The depth of a schema is limited
@@ -110,8 +109,8 @@ class _Walk:
 def _pattern(pattern: str) -> int:
     if _LOOKAROUND.search(pattern):
         return UNBOUNDED
-    for each in _SHORT:
-        pattern = pattern.replace(each, ".")
+    for short in _SHORT:
+        pattern = pattern.replace(short, ".")
     size = len(pattern)
     for count in _COUNT.finditer(pattern):
         if size > MAX_PATTERN or len(count.group()) > MAX_COUNT:
@@ -132,8 +131,7 @@ WALL_SECONDS = 10.0
 MAX_STEPS = 1_000_000
 """Maximum number of steps of one validation on the event loop. A step takes about 10 ns."""
 MAX_COMPILED = 20_000
-"""Maximum number of steps of a schema that is compiled on the event loop, which takes a few
-milliseconds."""
+"""Maximum number of steps of a schema that is compiled on the event loop, in a few milliseconds."""
 REASON_LENGTH = 200
 TOO_EXPENSIVE = (
     "cannot be compiled within the limits of this gateway. Simplify the references and patterns of "
@@ -165,17 +163,14 @@ class ValidationService:
         self._pool = WorkerPool(
             f"{Validator.__module__}:work",
             JobResult,
-            Limits(cpu_seconds, wall_seconds),
+            JobLimits(cpu_seconds, wall_seconds),
             task="validate schemas and calls",
             workers=workers,
             wait_seconds=wall_seconds,
         )
 
     async def prepare(
-        self,
-        candidates: Sequence[Tool],
-        owner: str = "",
-        on_invalid: OnInvalid = refuse,
+        self, candidates: Sequence[Tool], owner: str = "", on_invalid: OnInvalid = refuse
     ) -> None:
         """Check the schemas of tools before their use. `owner` is the key of the request.
         `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or cannot be compiled in

@@ -32,8 +32,7 @@ _HUGE = f"1{'0' * BEYOND_DOUBLES}.{'0' * BEYOND_DOUBLES}1"
 MAX_DIGITS = 1_000
 """Maximum length of a number that is parsed as an integer. Python's own limit is 4,300."""
 BACKTRACK_LIMIT = 100_000
-"""Maximum number of steps for one pattern and one string. A pattern that needs more does not match
-(fancy-regex)."""
+"""Maximum number of steps for one pattern and one string. Beyond it, a pattern does not match."""
 
 
 def _date_check(name: str) -> Callable[[str], bool]:
@@ -51,8 +50,7 @@ _COMPLETE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
 
 
 class Violation(BaseModel):
-    """The first violation in arguments. Pointers are JSON Pointers (RFC 6901). It contains no value
-    of the arguments."""
+    """The first violation in arguments, without their values. Pointers are those of RFC 6901."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -151,8 +149,7 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Return whether JSON text contains half of a surrogate pair. That is not valid Unicode, and
-    strict parsers reject it."""
+    """Return whether JSON text contains half of a surrogate pair, which strict parsers reject."""
     if has_mark(text):
         return True
     if not _SURROGATE.search(text):

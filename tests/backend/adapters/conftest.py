@@ -77,7 +77,7 @@ def ours(automaton: Callable[..., Any], model_data: Any) -> Callable[..., Any]:
 
     failed = structured_output.FailedSequence(model_data)
     everything = model_data.rows.row(np.full_like(model_data.in_grammars, -1))
-    shared = structured_output.Shared(failed, JumpForward(lambda text: ()), everything)
+    shared = structured_output.EngineContext(failed, JumpForward(lambda text: ()), everything)
 
     def make(offered: Any = (tools.WEATHER,), **spec: Any) -> Any:
         return structured_output.EnforcementGrammar(automaton([*offered], **spec), shared)

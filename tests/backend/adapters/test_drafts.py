@@ -16,7 +16,7 @@ from tests.models import tiny_model
 from toolgate_backend.adapters import draft_config, draft_worker, forced_drafts, probe
 from toolgate_backend.adapters.private_names import FORCED_DRAFTS
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
-from toolgate_backend.enforcement.jump_forward import Planned
+from toolgate_backend.enforcement.jump_forward import StepPlan
 from toolgate_backend.errors import IncompatibleServer
 
 
@@ -170,7 +170,7 @@ class Counting(EnforcementGrammar):
         pairs = zip(drafts, range(self.last + 1, self.last + 100), strict=False)
         valid = next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), len(drafts))
         begin = self.last + valid + 2
-        return Planned([], valid, list(range(begin, begin + min(limit, 5))))
+        return StepPlan([], valid, list(range(begin, begin + min(limit, 5))))
 
 
 def planned(scheduled, *, most=4, places=100, **grammars):

@@ -22,7 +22,7 @@ from toolgate_backend.endpoint.histories import (
     inserted,
     learnt,
 )
-from toolgate_backend.endpoint.service import TurnStart
+from toolgate_backend.endpoint.rendering import TurnStart
 from toolgate_backend.tokens.vocabulary import make_vocabulary
 from toolgate_core.dialects.dialect import Reasoning
 from toolgate_core.dialects.registry import DIALECTS

@@ -131,7 +131,7 @@ async def test_an_image_that_cannot_be_decoded_is_named(name):
     error = await image_error(given, ValueError("Failed to load image"), truncated=False)
     assert isinstance(error, InvalidRequest)
     assert (error.param, error.code) == ("messages[1].content[2].image_url", "invalid_request")
-    assert "can't be decoded" in error.message
+    assert "cannot be decoded" in error.message
 
 
 async def test_invalid_base64_is_named():

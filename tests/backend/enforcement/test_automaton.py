@@ -187,7 +187,7 @@ def test_a_reasoning_budget_closes_the_reasoning(automaton, vocabulary, reasonin
     for seed in range(2):
         machine.reset()
         tokens, whole = walked(machine, vocabulary, seed, 200)
-        assert machine._course.reasoning_at(len(tokens)) <= budget
+        assert machine._progress.reasoning_at(len(tokens)) <= budget
         reason = "stop" if whole else "length"
         events = found.segment(tokens, reason=reason, reasoning_open=reasoning == "open")
         if budget == 0:

@@ -17,17 +17,17 @@ from tests.support.dialects.text_reader import arguments_of
 from tests.support.effort import repeats, sampled
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.codecs.nodes import declared_members, further_members
-from toolgate_backend.grammars.codecs.rules import MAX_LENGTH, Rules
+from toolgate_backend.grammars.codecs.rules import MAX_LENGTH, GrammarRules
 from toolgate_core.dialects.dialect import (
     ARGUMENTS,
     NAME,
     Calls,
     Codec,
     Dialect,
+    FlatTags,
     GemmaValues,
     NestedTags,
     Pythonic,
-    Tagged,
 )
 from toolgate_core.schema.patterns import matches
 from toolgate_core.schema.preparation.engine_form import has_readable_names
@@ -123,24 +123,24 @@ def pythonic(codec):
 
 TAGGED = {
     "lines": tagged(
-        Tagged("<parameter=", ">\n", "\n</parameter>\n", close="</parameter>"), "<f=", "</f>"
+        FlatTags("<parameter=", ">\n", "\n</parameter>\n", close="</parameter>"), "<f=", "</f>"
     ),
     "no_lines": tagged(
-        Tagged("<parameter=", ">", "</parameter>\n", close="</parameter>"), "<f=", "</f>"
+        FlatTags("<parameter=", ">", "</parameter>\n", close="</parameter>"), "<f=", "</f>"
     ),
     "key_tags": tagged(
-        Tagged("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", close="</arg_value>"),
+        FlatTags("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", close="</arg_value>"),
         "<tool_call>",
         "</tool_call>",
         GLM_MARKS,
     ),
     "key_tags_in_text": tagged(
-        Tagged("<arg_key>", "</arg_key><arg_value>", "</arg_value>", close="</arg_value>"),
+        FlatTags("<arg_key>", "</arg_key><arg_value>", "</arg_value>", close="</arg_value>"),
         "<tool_call>",
         "</tool_call>",
     ),
     "typed": tagged(
-        Tagged(
+        FlatTags(
             '<|D|parameter name="',
             '" string="{type}">',
             "</|D|parameter>\n",
@@ -152,7 +152,7 @@ TAGGED = {
         ("|D|",),
     ),
     "typed_tokens": tagged(
-        Tagged(
+        FlatTags(
             '<|open|>argument key="',
             '" type="{type}"<|sep|>',
             "<|close|>argument<|sep|>",
@@ -164,9 +164,9 @@ TAGGED = {
         "<|close|>call<|sep|>",
         ("<|open|>", "<|sep|>", "<|close|>"),
     ),
-    "no_less_than": tagged(Tagged('<p name="', '">', "</p>", close="<"), "<i>", "</i>"),
+    "no_less_than": tagged(FlatTags('<p name="', '">', "</p>", close="<"), "<i>", "</i>"),
     "cdata": tagged(
-        Tagged('<param name="', '">', "</param>", close="</param>", cdata=True), "<f>", "</f>"
+        FlatTags('<param name="', '">', "</param>", close="</param>", cdata=True), "<f>", "</f>"
     ),
 }
 GEMMA = {
@@ -228,7 +228,7 @@ def test_random_walks_give_valid_arguments(name, schema_name):
 def test_counted_texts_with_parts_of_the_end_do_not_exceed_a_limit_of_the_engine(name):
     made = model(name)
     codec = FORMS[name].codec
-    assert isinstance(codec, Tagged)
+    assert isinstance(codec, FlatTags)
     schema = {
         "properties": {"a": {"type": ["string", "null"], "maxLength": 100}},
         "required": ["a"],
@@ -348,7 +348,7 @@ def test_names_by_pattern_beside_declared_ones_are_left_to_validation(name):
 
 # --- rules ---
 def test_a_grammar_that_repeats_its_definitions_too_often_is_refused():
-    rules = Rules()
+    rules = GrammarRules()
     repeated = "d" * (MAX_LENGTH // 50)
     for at in range(49):
         rules.add("json", f"%json {at} {repeated}")
@@ -358,7 +358,7 @@ def test_a_grammar_that_repeats_its_definitions_too_often_is_refused():
 
 
 def test_the_same_rule_counts_once():
-    rules = Rules()
+    rules = GrammarRules()
     names = {rules.add("json", "d" * (MAX_LENGTH // 2)) for _ in range(10)}
     assert len(names) == len(rules.lines) == 1
 

@@ -26,15 +26,15 @@ from toolgate_backend.grammars.loader_threads import LoaderThreads
 from toolgate_backend.grammars.quarantine import Quarantine, default_workers
 from toolgate_core import killable
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
 # --- loader threads ---
 Result = TypeVar("Result")
-FAR = Limits(cpu_seconds=1_000, wall_seconds=1_000)
-SHORT = Limits(cpu_seconds=0.2, wall_seconds=1_000)
+FAR = JobLimits(cpu_seconds=1_000, wall_seconds=1_000)
+SHORT = JobLimits(cpu_seconds=0.2, wall_seconds=1_000)
 
 
 def result_of(threads, job):
@@ -79,7 +79,7 @@ def test_a_job_that_does_not_end_is_abandoned_and_its_thread_replaced(native):
 
 
 def test_a_job_that_waits_for_long_is_abandoned():
-    threads = LoaderThreads(1, Limits(cpu_seconds=1_000, wall_seconds=0.1))
+    threads = LoaderThreads(1, JobLimits(cpu_seconds=1_000, wall_seconds=0.1))
     threads.submit(lambda: time.sleep(0.5), "waits")
     waiting = result_of(threads, lambda: "loaded")
     while not (abandoned := threads.abandon_overdue()):
@@ -140,7 +140,7 @@ def _stack_of_this_thread():
 # --- quarantine ---
 pytestmark = [pytest.mark.exhaustive, pytest.mark.asyncio(loop_scope="module")]
 
-AMPLE = Limits(cpu_seconds=60, wall_seconds=1_000, memory_bytes=2**30)
+AMPLE = JobLimits(cpu_seconds=60, wall_seconds=1_000, memory_bytes=2**30)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

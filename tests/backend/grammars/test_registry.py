@@ -20,7 +20,7 @@ from toolgate_core.errors import (
     InvalidRequest,
     InvalidTools,
 )
-from toolgate_core.killable import Limits
+from toolgate_core.killable import JobLimits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
 
@@ -189,7 +189,7 @@ async def test_a_rewritten_schema_is_reused_by_another_registry(
     assert "uniqueItems" not in given.rewritten
 
     other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
-    monkeypatch.setattr("toolgate_backend.grammars.engines.choice.prepare", None)  # nobody calls it
+    monkeypatch.setattr("toolgate_backend.grammars.engines.choice.preparation", None)  # unused
     [verdict] = await other.load([tool.after(given)])
     assert (verdict.status, verdict.residual) == ("ready", left)
     assert verdict.rewritten == given.rewritten
@@ -324,7 +324,7 @@ def endless(monkeypatch):
 async def test_a_load_that_does_not_end_is_refused_and_others_load(
     vocabulary, bench, clock, endless, caplog
 ):
-    ranks = WorkerRpc(vocabulary, Limits(cpu_seconds=0.3, wall_seconds=300))
+    ranks = WorkerRpc(vocabulary, JobLimits(cpu_seconds=0.3, wall_seconds=300))
     registry = registry_over(ranks, bench, clock)
     before = _abandoned()
     stuck = [source(ENDLESS), source(ENDLESS, type="string")]  # one for each thread

@@ -86,7 +86,7 @@ def test_grammars_accept_valid_instances(model, schema, data):
     draft7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
     try:
         value = data.draw(from_schema(canonical | draft7))
-    except Exception:  # noqa: BLE001 - what that library can't read is not what is tested here
+    except Exception:  # noqa: BLE001 - what that library cannot read is not what is tested here
         assume(False)
     judged = Judge(model.compiler, model.vocabulary).judge(schema, [(None, value)])
     for instance in judged.instances:

@@ -301,7 +301,7 @@ def taken_as_json(byte_compiler, pattern, texts):
     if made.verdict.residual:
         return None
     if made.grammar is None and 'is not a "regex"' in (made.verdict.reason or ""):
-        assert not is_maskable(pattern)  # the validator can't read it either
+        assert not is_maskable(pattern)  # the validator cannot read it either
         return None
     if made.grammar is None:
         reasons = ("nsatisfiable", "No value", "No string matches the pattern")

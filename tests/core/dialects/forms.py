@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, NestedTags, Pythonic
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.segmentation.call_reader import make_parser
 
@@ -16,20 +16,20 @@ CODECS = {
     "nested": NestedTags(NS),
     "pythonic": Pythonic(),
     "json objects": Pythonic(quote="'", json_objects=True),
-    "tagged": Tagged("<parameter=", ">\n", QWEN_END, close="</parameter>"),
-    "key tags": Tagged("<key>", "</key><value>", "</value>", close="</value>"),
-    "typed": Tagged(
+    "tagged": FlatTags("<parameter=", ">\n", QWEN_END, close="</parameter>"),
+    "key tags": FlatTags("<key>", "</key><value>", "</value>", close="</value>"),
+    "typed": FlatTags(
         '<parameter name="',
         '" string="{type}">',
         "</parameter>\n",
         close="</parameter>",
         types=(("string", "true"), ("integer", "false"), ("object", "false"), ("null", "false")),
     ),
-    "cdata": Tagged('<param name="', '">', "</param>", close="</param>", cdata=True),
-    "escaped": Tagged(
+    "cdata": FlatTags('<param name="', '">', "</param>", close="</param>", cdata=True),
+    "escaped": FlatTags(
         '<a key="', '">', "</a>", close="</a>", escapes=(("&", "&amp;"), ('"', "&quot;"))
     ),
-    "marked": Tagged("<｜D｜p=", ">", "</｜D｜p>\n", close="</｜D｜p>"),
+    "marked": FlatTags("<｜D｜p=", ">", "</｜D｜p>\n", close="</｜D｜p>"),
 }
 MARKS = {
     "gemma": Marks({Q: 50, "<tool_call|>": 51}),

@@ -18,7 +18,7 @@ from toolgate_core.schema.preparation.engine_form import unsupported_keywords
 from toolgate_core.schema.preparation.prepare import (
     EVALUATING,
     UNEVALUATED,
-    hard_occurrences,
+    occurrences,
     occurrences_inside,
     prepare,
     prepare_compilable,
@@ -84,7 +84,7 @@ def test_prepared_schemas_accept_the_same_instances(schema, values):
 def test_relaxed_schemas_accept_all_valid_instances(schema, values, dice):
     """Holds for any removed keywords, if each kept keyword keeps the keywords inside it."""
     schema = canonical_schema(schema, param="schema")
-    hard = hard_occurrences(schema)
+    hard = occurrences(schema)
     gone = {o for o in hard if dice.random() < 0.5}
     gone -= {inside for o in set(hard) - gone for inside in occurrences_inside(schema, o, hard)}
     silenced = any(o.keyword in EVALUATING for o in gone)

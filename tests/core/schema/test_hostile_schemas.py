@@ -28,7 +28,10 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits, check_paths
 from toolgate_core.schema.preparation import checks, prepare
 from toolgate_core.schema.preparation.engine_form import (
     PropertyOrder,
+    canonical_engine_form,
+    engine_form,
     to_engine_form,
+    traits,
     unsupported_keywords,
 )
 from toolgate_core.schema.tags import require_tags
@@ -98,26 +101,25 @@ IN_QUARANTINE = {
         it, lambda _: False
     ),
     "core.schema.preparation.prepare:prepare_type_only": prepare.prepare_type_only,
-    "core.schema.preparation.prepare:hard_occurrences": prepare.hard_occurrences,
+    "core.schema.preparation.prepare:occurrences": prepare.occurrences,
     "core.schema.preparation.prepare:occurrences_inside": lambda it: [
-        prepare.occurrences_inside(it, each, prepare.hard_occurrences(it))
-        for each in prepare.hard_occurrences(it)[:3]
+        prepare.occurrences_inside(it, each, prepare.occurrences(it))
+        for each in [*prepare.occurrences(it)][:3]
     ],
     "core.schema.preparation.prepare:relax": lambda it: prepare.relax(
-        it, prepare.hard_occurrences(it)[:1]
+        it, [*prepare.occurrences(it)][:1]
     ),
     "core.schema.preparation.prepare:removed_occurrences": lambda it: (
-        prepare.removed_occurrences(it, prepare.hard_occurrences(it)[:3])
+        prepare.removed_occurrences(it, [*prepare.occurrences(it)][:3])
     ),
-    "core.schema.preparation.prepare:uncertain_occurrences": prepare.uncertain_occurrences,
     "core.schema.preparation.prepare:Search": lambda it: prepare.Search(it),
-    "core.schema.preparation.prepare:canonical_engine_form": lambda it: (
-        prepare.canonical_engine_form(it, PropertyOrder(it), whole=True)
-    ),
-    "core.schema.preparation.prepare:engine_form": lambda it: prepare.engine_form(
+    "core.schema.preparation.engine_form:canonical_engine_form": lambda it: canonical_engine_form(
         it, PropertyOrder(it), whole=True
     ),
-    "core.schema.preparation.prepare:is_plain": prepare.is_plain,
+    "core.schema.preparation.engine_form:engine_form": lambda it: engine_form(
+        it, PropertyOrder(it), whole=True
+    ),
+    "core.schema.preparation.engine_form:traits": traits,
     "core.schema.preparation.engine_form:unsupported_keywords": lambda it: [
         *unsupported_keywords(it)
     ],

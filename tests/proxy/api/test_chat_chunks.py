@@ -28,7 +28,7 @@ from toolgate_proxy.api.chat_completions.output import DONE, ChatWriter, server_
 from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.chat.choice import ChoiceStarted, TokenIds
+from toolgate_proxy.chat.choice import ChoiceStart, TokenIdsEvent
 from toolgate_proxy.chat.metrics import REPETITIONS
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
 from toolgate_proxy.request.chat_request import Extras
@@ -58,11 +58,11 @@ EVENTS = st.one_of(
     st.builds(ContentDelta, TEXTS, LOGPROBS),
     st.builds(ReasoningDelta, TEXTS, LOGPROBS),
     st.builds(ArgumentsDelta, st.integers(0, 2), TEXTS, LOGPROBS),
-    st.just(TokenIds((1, 2))),
+    st.just(TokenIdsEvent((1, 2))),
     st.builds(CallStart, st.integers(0, 2), st.sampled_from(["a", "b"])),
     st.just(CallEnd(0)),
     st.just(Finish("stop")),
-    st.just(ChoiceStarted()),
+    st.just(ChoiceStart()),
 )
 BATCHES = st.lists(
     st.lists(st.builds(ResponseEvent, st.integers(0, 1), EVENTS), max_size=4), max_size=5

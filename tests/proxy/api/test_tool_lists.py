@@ -18,7 +18,7 @@ from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_proxy.api.shared import tools as shared_tools
-from toolgate_proxy.api.shared.tools import HostedTools, KnownTools
+from toolgate_proxy.api.shared.tools import HostedTools, ReadToolCache
 from toolgate_proxy.chat.invalid_tools import without
 from toolgate_proxy.chat.preparation import chat_prompt
 from toolgate_proxy.context import Notes
@@ -341,7 +341,7 @@ def test_tools_that_differ_in_anything_are_not_mixed_up(api):
 def test_known_tools_are_bounded(monkeypatch):
     monkeypatch.setattr(shared_tools, "MAX_KNOWN_LENGTH", 100)
     monkeypatch.setattr(shared_tools, "MAX_KNOWN_BYTES", 300)
-    known, read = KnownTools(), []
+    known, read = ReadToolCache(), []
 
     def find(*numbers):
         read.clear()

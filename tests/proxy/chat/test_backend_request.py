@@ -14,7 +14,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.constraints import Constraints
 from toolgate_proxy.chat.invalid_tools import without
-from toolgate_proxy.chat.preparation import Prepared, chat_prompt
+from toolgate_proxy.chat.preparation import PreparedRequest, chat_prompt
 from toolgate_proxy.context import Notes
 from toolgate_proxy.grammars.service import NeededGrammars
 from toolgate_proxy.request.chat_request import ChatRequest, Extras
@@ -47,7 +47,7 @@ NEEDED = NeededGrammars(
 def message_of(
     request: ChatRequest, needed: NeededGrammars = NEEDED, *, opens: bool = False, **how: bool
 ) -> wire.GenerateRequest:
-    constraints = Constraints(Prepared(request, INFO, QWEN3, PLAN), needed, None, opens)
+    constraints = Constraints(PreparedRequest(request, INFO, QWEN3, PLAN), needed, None, opens)
     return constraints.message(None, **how)
 
 

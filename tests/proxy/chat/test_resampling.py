@@ -26,11 +26,11 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.pointer import escape
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.chat.calls import CallCheck, InvalidCall
-from toolgate_proxy.chat.preparation import Prepared
+from toolgate_proxy.chat.preparation import PreparedRequest
 from toolgate_proxy.chat.resampling_state import (
     Resample,
     ResamplingState,
-    Sampled,
+    SampledToken,
     choice_events,
     derived_seed,
     resample_request,
@@ -52,7 +52,7 @@ def answer(
     stop: tuple[str, ...] = (), tools: tuple[Tool, ...] = TOOLS, resamples: int = 2
 ) -> ChatResponse:
     asked = replace(request(stop=stop), tools=tools, sampling=wire.Sampling(max_tokens=500))
-    found = Prepared(asked, INFO, QWEN3, make_plan(asked, QWEN3))
+    found = PreparedRequest(asked, INFO, QWEN3, make_plan(asked, QWEN3))
     residual = ["look"] if tools is TOOLS else ["set_tags"]
     return ChatResponse(found, CallCheck(tools, residual, VALIDATORS), resamples)
 
@@ -230,7 +230,7 @@ def test_the_last_call_is_sampled_again_without_those_before_it(dialect, golden,
     fed: list[int] = []
     units = list(tokens.units(golden.text))
     for token, text in units:
-        sampled = Sampled(token, text)
+        sampled = SampledToken(token, text)
         state.note(sampled, segmenter, None, in_call=segmenter.in_call)
         deltas = sampled.feed(segmenter)
         state.note_written(0)
@@ -244,7 +244,7 @@ def test_the_last_call_is_sampled_again_without_those_before_it(dialect, golden,
     assert list(again.accepted) == fed[: len(again.accepted)]
     assert deltas == []
     rest = units[len(again.accepted) : len(fed)]
-    following = [event for token, text in rest for event in Sampled(token, text).feed(restored)]
+    following = [each for token, text in rest for each in SampledToken(token, text).feed(restored)]
     calls = [event.index for event in following if isinstance(event, CallEnd)]
     assert calls == [len(golden.calls) - 1]
 

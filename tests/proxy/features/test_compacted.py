@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from toolgate_proxy.features.compaction.compacted import (
-    Compacted,
     Division,
+    Summary,
     divided,
     divided_whole,
     opened,
@@ -84,23 +84,23 @@ def test_recent_turns_stay_within_a_budget():
 
 def test_a_summary_is_part_of_the_next_message_of_the_user():
     summary = shown("It was {long}.")
-    assert Compacted("It was {long}.").messages() == [user(summary)]
-    made = Compacted("It was {long}.", (user("c"), call("1"))).messages()
+    assert Summary("It was {long}.").messages() == [user(summary)]
+    made = Summary("It was {long}.", (user("c"), call("1"))).messages()
     assert made == [user(f"{summary}\n\nc"), call("1")]
     parts = [{"type": "text", "text": "c"}]
-    [first] = Compacted("It was {long}.", ({"role": "user", "content": parts},)).messages()
+    [first] = Summary("It was {long}.", ({"role": "user", "content": parts},)).messages()
     assert first["content"] == [{"type": "text", "text": summary}, *parts]
 
 
 def test_system_messages_stay_and_those_of_users_that_the_client_keeps():
     roles = ["system", "user", "assistant", "tool", "system", "user"]
-    assert Compacted("x").remaining(roles) == [0]
-    assert Compacted("x", keeps_users=True).remaining(roles) == [0, 1, 4, 5]
+    assert Summary("x").remaining(roles) == [0]
+    assert Summary("x", keeps_users=True).remaining(roles) == [0, 1, 4, 5]
 
 
 SEALER = Sealer(b"secret")
 SEAL = OwnerSeal(SEALER, "team a")
-MADE = Compacted("Half a pair: \ud83d.", ({"role": "user", "content": "é"},), keeps_users=True)
+MADE = Summary("Half a pair: \ud83d.", ({"role": "user", "content": "é"},), keeps_users=True)
 
 
 def test_the_owner_opens_what_was_sealed():

@@ -334,7 +334,7 @@ async def test_too_many_tools_that_are_not_deferred_are_refused_before_they_are_
     tools = [function(api, f"tool_{at}", SCHEMA, description="d") for at in range(MAX_LOADED + 1)]
     refused = await kit.ask(gateway, api, tools=tools)
     assert refused.status == 400
-    assert "1,001 tools without `defer_loading`" in refused.error["message"]
+    assert "1,001 tools without 'defer_loading'" in refused.error["message"]
 
 
 @rotating("api", PATHS, one_in=3)

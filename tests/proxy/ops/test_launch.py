@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.proxy.kit import beside, listing
 from toolgate_proxy.ops.cli import app
-from toolgate_proxy.ops.launch import CLIENTS, Target, shell_lines
+from toolgate_proxy.ops.launch import CLIENTS, AgentModel, shell_lines
 
 TOLD = beside(__file__)
 """The variables, options or files in which each client gets the context length."""
@@ -158,10 +158,10 @@ def test_what_prevents_a_launch_is_explained(launched, executed, tmp_path, monke
 
 
 def test_values_of_codex_are_toml_and_keys_stay_in_the_shell_commands_of_others():
-    target = Target("http://g", 'na"me', 40_000, 5_000)
+    target = AgentModel("http://g", 'na"me', 40_000, 5_000)
     arguments = CLIENTS["codex"].arguments_for(target)
     assert arguments[:2] == ["-c", 'model="na\\"me"']
     assert arguments[-1].endswith('/toolgate/launch/codex-na%22me.json"')
-    lines = shell_lines(CLIENTS["claude"], Target("http://gateway:4000", "qwen"), ["-p", "x"])
+    lines = shell_lines(CLIENTS["claude"], AgentModel("http://gateway:4000", "qwen"), ["-p", "x"])
     assert 'export ANTHROPIC_AUTH_TOKEN="$TOOLGATE_API_KEY"' in lines
     assert "unset ANTHROPIC_API_KEY" in lines

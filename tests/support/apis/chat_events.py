@@ -12,7 +12,7 @@ from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.output import ChatWriter
 from toolgate_proxy.api.surface import Reading
 from toolgate_proxy.chat.calls import CallCheck
-from toolgate_proxy.chat.preparation import Prepared
+from toolgate_proxy.chat.preparation import PreparedRequest
 from toolgate_proxy.chat.response import ChatResponse
 from toolgate_proxy.request.chat_request import ChatRequest
 from toolgate_proxy.request.plan import make_plan
@@ -54,7 +54,7 @@ def request(n=1, choice="auto", stop=(), parallel=True, stop_ids=(), **more):
 
 def answer_to(asked, info=INFO):
     plan = make_plan(asked, QWEN3)
-    found = Prepared(asked, info, QWEN3, plan)
+    found = PreparedRequest(asked, info, QWEN3, plan)
     return ChatResponse(found, CallCheck(plan.candidates, (), VALIDATORS))
 
 

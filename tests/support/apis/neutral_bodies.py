@@ -194,7 +194,7 @@ def _turn(api: Api, turn: Turn) -> Iterator[Json]:
         made = _usual(api, ask.User(""))
         made[0]["content"] = _content(api, turn)
     else:
-        made = _usual(api, *(ask.Result(_id(api, each.call_id), "") for each in turn))
+        made = _usual(api, *(ask.ToolResult(_id(api, each.call_id), "") for each in turn))
         filled = made[0]["content"] if api == Api.MESSAGES else made
         for each, result in zip(filled, turn, strict=True):
             each["output" if api == Api.RESPONSES else "content"] = _content(api, result)

@@ -116,7 +116,7 @@ def parts_of(dialect: Dialect, tokens: Sequence[str], special: bool) -> Parts:
 def _ends(codec: forms.Codec) -> Sequence[str]:
     """The texts that end a value in arguments that are not JSON."""
     match codec:
-        case forms.Tagged(end=end):
+        case forms.FlatTags(end=end):
             return (end, "]", "}", '"')
         case forms.GemmaValues(quote=quote):
             return (quote, "]", "}", ",")

@@ -104,7 +104,7 @@ def arguments_of(text: str, codec: object, schema: Schema, at: int = 0) -> Value
     match codec:
         case forms.Json():
             return _json(text, at)
-        case forms.Tagged():
+        case forms.FlatTags():
             return _tagged(text, at, codec, Place(schema, [{"type": "object", **schema}]))
         case forms.NestedTags():
             return _members(text, at, codec, Place(schema, [{"type": "object", **schema}]))
@@ -176,7 +176,7 @@ def _is_of(value: Any, kinds: set[str]) -> bool:
     return any(kind in kinds for kind in JSON_KINDS[type(value)])
 
 
-def _tagged(text: str, at: int, codec: forms.Tagged, place: Place) -> Value:
+def _tagged(text: str, at: int, codec: forms.FlatTags, place: Place) -> Value:
     types = "|".join(re.escape(kind) for _, kind in codec.types)
     middle = re.escape(codec.middle).replace(r"\{type\}", f"(?P<kind>{types})")
     tag = re.compile(rf"{re.escape(codec.begin)}(?P<key>(?s:.*?)){middle}")
@@ -193,7 +193,7 @@ def _tagged(text: str, at: int, codec: forms.Tagged, place: Place) -> Value:
     return made, at
 
 
-def _tagged_value(text: str, at: int, codec: forms.Tagged, kinds: set[str]) -> Value:
+def _tagged_value(text: str, at: int, codec: forms.FlatTags, kinds: set[str]) -> Value:
     """JSON of a type that is no text, or raw text."""
     if "string" not in kinds:
         return _json(text, at)

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from tests.support.dialects.model import EndingChoice
-from toolgate_backend.grammars.graph.node_maker import Shared
+from toolgate_backend.grammars.graph.node_maker import GraphContext
 from toolgate_backend.grammars.graph.token_graph import TokenGraphs
 from toolgate_backend.grammars.graph.value_bounds import narrowed
 from toolgate_backend.tokens import masks
@@ -13,7 +13,7 @@ from toolgate_backend.tokens import masks
 
 def graphs_of(model, **bounds):
     data, vocabulary = model.data, model.vocabulary
-    shared = Shared(
+    shared = GraphContext(
         unit_bytes=vocabulary.unit_bytes,
         token_index=data.token_index,
         allowed=data.in_grammars,

@@ -10,7 +10,7 @@ from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Group,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     text_of,
@@ -128,7 +128,7 @@ def _sample(part, choice):
             return None if None in found else "".join(each for each in found if each)
         case Alternatives(options):
             return _sample(options[choice % len(options)], choice)
-        case Repeated(one, least):
+        case Repetition(one, least):
             text = _sample(one, choice) if least else ""
             if text is None or least > MAX_REPEATED or len(text) * least > MAX_SAMPLE:
                 return None

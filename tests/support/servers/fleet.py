@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from tests.support.servers.fake_backend import ASKED, KEY
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.chat.engine import Run
+from toolgate_proxy.chat.engine import EngineRun
 from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.request.chat_request import ChatRequest
@@ -35,7 +35,7 @@ class Gateway:
         [form] = [tool for tool in tools if not tool.name] or [None]
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=named, content_format=form)
         context = RequestContext()
-        generation = await Run(self.engine, self.deployment, context).generate(request)
+        generation = await EngineRun(self.engine, self.deployment, context).generate(request)
         await generation.aclose()
         return "new" if context.notes.has_new_grammars else "known"
 

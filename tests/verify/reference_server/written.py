@@ -48,7 +48,7 @@ def _answer(asked, reply):
         counts=counts,
         all_counts=counts,
         call_id=lambda start: start.id,
-        earlier=None,
+        summary_counts=None,
         request=asked.request,
         sent=asked.request,
         prompt_token_ids=None,

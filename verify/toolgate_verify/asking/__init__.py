@@ -14,10 +14,10 @@ _BODIES = {Api.CHAT: chat.body, Api.RESPONSES: responses.body, Api.MESSAGES: mes
 
 
 def request(api: Api, ask: Ask, **more: object) -> Request:
-    """The request in the form of an API, without the model, which the engine adds."""
+    """Return the request in the form of an API, without the model, which the engine adds."""
     return Request(PATHS[api], {**_BODIES[api](ask), **more})
 
 
 def pair(api: Api, ask: Ask) -> tuple[Request, Request]:
-    """The same request, not streamed and streamed."""
+    """Return the same request, not streamed and streamed."""
     return request(api, ask), request(api, replace(ask, stream=True))

@@ -31,14 +31,14 @@ class Assistant:
 
 
 @dataclass(frozen=True)
-class Result:
+class ToolResult:
     id: str
     text: str
     parts: bool = False
     """Whether the content is an array of parts."""
 
 
-Turn = User | Assistant | Result
+Turn = User | Assistant | ToolResult
 STORY = (User("Tell me a long story about a lighthouse keeper."),)
 
 

@@ -8,34 +8,34 @@ from typing import Any
 
 from ..exchange import Body
 from ..tools.tool import Tool
-from .ask import Ask, Result, Turn, User
+from .ask import Ask, ToolResult, Turn, User
 
 
 def body(ask: Ask) -> Body:
-    made: Body = {"messages": [*_messages(ask)], "max_tokens": ask.max_tokens}
+    fields: Body = {"messages": [*_messages(ask)], "max_tokens": ask.max_tokens}
     if ask.temperature is not None:
-        made["temperature"] = ask.temperature
+        fields["temperature"] = ask.temperature
     if ask.tools:
-        made["tools"] = [tool(each, ask.strict) for each in ask.tools]
+        fields["tools"] = [tool(each, ask.strict) for each in ask.tools]
     if ask.choice:
-        made["tool_choice"] = named(ask.choice[1:]) if ask.choice[0] == "=" else ask.choice
+        fields["tool_choice"] = named(ask.choice[1:]) if ask.choice[0] == "=" else ask.choice
     if ask.allowed:
         tools = [named(name) for name in ask.allowed]
-        made["tool_choice"] = {
+        fields["tool_choice"] = {
             "type": "allowed_tools",
             "allowed_tools": {"mode": "required", "tools": tools},
         }
     if ask.parallel is not None:
-        made["parallel_tool_calls"] = ask.parallel
+        fields["parallel_tool_calls"] = ask.parallel
     if ask.stop:
-        made["stop"] = [*ask.stop]
+        fields["stop"] = [*ask.stop]
     if ask.format is not None:
-        made["response_format"] = response_format(ask.format)
+        fields["response_format"] = response_format(ask.format)
     if ask.reasoning is not None:
-        made["reasoning_effort"] = ask.reasoning
+        fields["reasoning_effort"] = ask.reasoning
     if ask.stream:
-        made |= {"stream": True, "stream_options": {"include_usage": True}}
-    return {**made, **ask.extra}
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+    return {**fields, **ask.extra}
 
 
 def tool(each: Tool, strict: bool | None) -> Body:
@@ -68,14 +68,14 @@ def _messages(ask: Ask) -> Iterator[Body]:
 def message(turn: Turn) -> Body:
     if isinstance(turn, User):
         return {"role": "user", "content": turn.text}
-    if isinstance(turn, Result):
+    if isinstance(turn, ToolResult):
         content: Any = [{"type": "text", "text": turn.text}] if turn.parts else turn.text
         return {"role": "tool", "tool_call_id": turn.id, "content": content}
-    made: Body = {"role": "assistant", "content": turn.text or None}
+    fields: Body = {"role": "assistant", "content": turn.text or None}
     if turn.reasoning:
-        made["reasoning_content"] = turn.reasoning
+        fields["reasoning_content"] = turn.reasoning
     if turn.calls:
-        made["tool_calls"] = [
+        fields["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -83,4 +83,4 @@ def message(turn: Turn) -> Body:
             }
             for call in turn.calls
         ]
-    return made
+    return fields

@@ -6,32 +6,32 @@ from typing import Any
 
 from ..exchange import Body
 from ..tools.tool import Tool
-from .ask import Ask, Result, Turn, User
+from .ask import Ask, ToolResult, Turn, User
 
 THINKING_TOKENS = 1024
 """The smallest budget that the specification allows."""
 
 
 def body(ask: Ask) -> Body:
-    made: Body = {"messages": _messages(ask.turns), "max_tokens": ask.max_tokens}
+    fields: Body = {"messages": _messages(ask.turns), "max_tokens": ask.max_tokens}
     if ask.system:
-        made["system"] = ask.system
+        fields["system"] = ask.system
     if ask.temperature is not None:
-        made["temperature"] = ask.temperature
+        fields["temperature"] = ask.temperature
     if ask.tools:
         eager = {"eager_input_streaming": True} if ask.eager else {}
-        made["tools"] = [tool(each, ask.strict) | eager for each in ask.tools]
+        fields["tools"] = [tool(each, ask.strict) | eager for each in ask.tools]
     choice = _choice(ask)
     if choice:
-        made["tool_choice"] = choice
+        fields["tool_choice"] = choice
     if ask.stop:
-        made["stop_sequences"] = [*ask.stop]
+        fields["stop_sequences"] = [*ask.stop]
     if ask.format is not None:
-        made["output_config"] = {"format": {"type": "json_schema", "schema": ask.format}}
-    made |= _thinking(ask)
+        fields["output_config"] = {"format": {"type": "json_schema", "schema": ask.format}}
+    fields |= _thinking(ask)
     if ask.stream:
-        made["stream"] = True
-    return {**made, **ask.extra}
+        fields["stream"] = True
+    return {**fields, **ask.extra}
 
 
 def _thinking(ask: Ask) -> Body:
@@ -49,42 +49,42 @@ def _thinking(ask: Ask) -> Body:
 
 
 def tool(each: Tool, strict: bool | None) -> Body:
-    made: Body = {
+    definition: Body = {
         "name": each.name,
         "description": each.description,
         "input_schema": each.parameters,
     }
-    return made | ({"strict": True} if strict else {})
+    return definition | ({"strict": True} if strict else {})
 
 
 def _choice(ask: Ask) -> Body:
     kinds = {"required": "any", "auto": "auto", "none": "none"}
-    made: Body = {}
+    chosen: Body = {}
     if ask.choice:
         named = ask.choice[0] == "="
-        made = {"type": "tool", "name": ask.choice[1:]} if named else {"type": kinds[ask.choice]}
+        chosen = {"type": "tool", "name": ask.choice[1:]} if named else {"type": kinds[ask.choice]}
     if ask.parallel is not None and ask.choice != "none":
-        made = {"type": "auto", **made, "disable_parallel_tool_use": not ask.parallel}
-    return made
+        chosen = {"type": "auto", **chosen, "disable_parallel_tool_use": not ask.parallel}
+    return chosen
 
 
 def _messages(turns: tuple[Turn, ...]) -> list[Body]:
     """Results are blocks of the user's next message."""
-    made: list[Body] = []
+    messages: list[Body] = []
     for turn in turns:
-        role = "assistant" if not isinstance(turn, User | Result) else "user"
+        role = "assistant" if not isinstance(turn, User | ToolResult) else "user"
         blocks = _blocks(turn)
-        if made and made[-1]["role"] == role and isinstance(made[-1]["content"], list):
-            made[-1]["content"] += blocks
+        if messages and messages[-1]["role"] == role and isinstance(messages[-1]["content"], list):
+            messages[-1]["content"] += blocks
         else:
-            made.append({"role": role, "content": blocks})
-    return made
+            messages.append({"role": role, "content": blocks})
+    return messages
 
 
 def _blocks(turn: Turn) -> list[Body]:
     if isinstance(turn, User):
         return [{"type": "text", "text": turn.text}]
-    if isinstance(turn, Result):
+    if isinstance(turn, ToolResult):
         content: Any = [{"type": "text", "text": turn.text}] if turn.parts else turn.text
         return [{"type": "tool_result", "tool_use_id": turn.id, "content": content}]
     text = [{"type": "text", "text": turn.text}] if turn.text else []

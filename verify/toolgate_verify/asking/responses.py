@@ -8,42 +8,42 @@ from typing import Any
 
 from ..exchange import Body
 from ..tools.tool import Tool
-from .ask import Ask, Result, Turn, User
+from .ask import Ask, ToolResult, Turn, User
 
 
 def body(ask: Ask) -> Body:
     items = [item for turn in ask.turns for item in _items(turn)]
-    made: Body = {"input": items, "max_output_tokens": ask.max_tokens, "store": False}
+    fields: Body = {"input": items, "max_output_tokens": ask.max_tokens, "store": False}
     if ask.system:
-        made["instructions"] = ask.system
+        fields["instructions"] = ask.system
     if ask.temperature is not None:
-        made["temperature"] = ask.temperature
+        fields["temperature"] = ask.temperature
     if ask.tools:
-        made["tools"] = [tool(each, ask.strict) for each in ask.tools]
+        fields["tools"] = [tool(each, ask.strict) for each in ask.tools]
     if ask.choice:
-        made["tool_choice"] = named(ask.choice[1:]) if ask.choice[0] == "=" else ask.choice
+        fields["tool_choice"] = named(ask.choice[1:]) if ask.choice[0] == "=" else ask.choice
     if ask.allowed:
         tools = [named(name) for name in ask.allowed]
-        made["tool_choice"] = {"type": "allowed_tools", "mode": "required", "tools": tools}
+        fields["tool_choice"] = {"type": "allowed_tools", "mode": "required", "tools": tools}
     if ask.parallel is not None:
-        made["parallel_tool_calls"] = ask.parallel
+        fields["parallel_tool_calls"] = ask.parallel
     if ask.format is not None:
-        made["text"] = {"format": response_format(ask.format)}
+        fields["text"] = {"format": response_format(ask.format)}
     if ask.reasoning is not None:
-        made["reasoning"] = {"effort": ask.reasoning}
+        fields["reasoning"] = {"effort": ask.reasoning}
     if ask.stream:
-        made["stream"] = True
-    return {**made, **ask.extra}
+        fields["stream"] = True
+    return {**fields, **ask.extra}
 
 
 def tool(each: Tool, strict: bool | None) -> Body:
-    made: Body = {
+    definition: Body = {
         "type": "function",
         "name": each.name,
         "description": each.description,
         "parameters": each.parameters,
     }
-    return made | ({} if strict is None else {"strict": strict})
+    return definition | ({} if strict is None else {"strict": strict})
 
 
 def named(name: str) -> Body:
@@ -58,7 +58,7 @@ def _items(turn: Turn) -> Iterator[Body]:
     if isinstance(turn, User):
         yield {"type": "message", "role": "user", "content": turn.text}
         return
-    if isinstance(turn, Result):
+    if isinstance(turn, ToolResult):
         parts: Any = [{"type": "input_text", "text": turn.text}] if turn.parts else turn.text
         yield {"type": "function_call_output", "call_id": turn.id, "output": parts}
         return

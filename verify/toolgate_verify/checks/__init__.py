@@ -50,10 +50,10 @@ def select(
         return [check for check in offered if suite == Suite.FULL or check.suite == suite]
     chosen: list[Check] = []
     for name in only:
-        found = [check for check in offered if _matches(check.id, name)]
-        if not found:
+        matching = [check for check in offered if _matches(check.id, name)]
+        if not matching:
             raise ValueError(f"no check of these APIs is named {name!r}; --list lists them")
-        chosen += found
+        chosen += matching
     return [check for check in offered if check in chosen]
 
 

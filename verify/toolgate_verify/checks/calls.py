@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..asking import request
-from ..asking.ask import Ask, Assistant, CallTurn, Result, User
+from ..asking.ask import Ask, Assistant, CallTurn, ToolResult, User
 from ..check import rule
 from ..exchange import Request
 from ..reading.answer import Answer
@@ -82,12 +82,12 @@ def _duplicates(answer: Answer) -> None:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made: dict[str, object] = {}
+    members: dict[str, object] = {}
     for name, value in pairs:
-        if name in made:
+        if name in members:
             raise KeyError(name)
-        made[name] = value
-    return made
+        members[name] = value
+    return members
 
 
 @rule(
@@ -106,7 +106,7 @@ def _next(evidence: Evidence) -> tuple[Request, ...]:
     """The next turn of the conversation."""
     call = some_calls(evidence.answer(0))[0]
     before = (Assistant(calls=(CallTurn(call.id, call.name, arguments_of(call)),)),)
-    turns = (*LIGHTS, *before, Result(call.id, "done"), User("And the one in the hall."))
+    turns = (*LIGHTS, *before, ToolResult(call.id, "done"), User("And the one in the hall."))
     return (request(evidence.api, replace(evidence.ask, turns=turns)),)
 
 

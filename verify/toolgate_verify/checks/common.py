@@ -52,9 +52,9 @@ def single(name: str, ask: Ask, **more: Any) -> Scenarios:
 def paired(name: str, ask: Ask, fields: Mapping[Api, Body] | None = None) -> Scenarios:
     """Makes a scenario with the request not streamed (index 0) and streamed (index 1). `fields`:
     those that it has in each API."""
-    own = fields or {}
+    extra = fields or {}
     return sending(
-        name, lambda api: pair(api, replace(ask, extra={**ask.extra, **own.get(api, {})})), ask
+        name, lambda api: pair(api, replace(ask, extra={**ask.extra, **extra.get(api, {})})), ask
     )
 
 
@@ -93,12 +93,12 @@ def of_answers(judge: Callable[[Answer], None]) -> Judge:
 def arguments_of(call: Call) -> dict[str, Any]:
     """The arguments as an object. Raises Failed."""
     try:
-        found = json.loads(call.arguments, parse_constant=_no_constant)
+        arguments = json.loads(call.arguments, parse_constant=_no_constant)
     except ValueError as error:
         raise Failed(f"arguments are not JSON ({error}): {brief(call.arguments)}") from error
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise Failed(f"arguments are not an object: {brief(call.arguments)}")
-    return found
+    return arguments
 
 
 def check_call(call: Call, tools: Iterable[Tool]) -> None:
@@ -150,9 +150,9 @@ def no_calls(answer: Answer) -> None:
 
 
 def no_markup(text: str) -> None:
-    found = MARKUP.search(text)
-    if found:
-        raise Failed(f"the text contains {found[0]!r}: {brief(text[max(0, found.start() - 40) :])}")
+    match = MARKUP.search(text)
+    if match:
+        raise Failed(f"the text contains {match[0]!r}: {brief(text[max(0, match.start() - 40) :])}")
 
 
 def same(name: str, whole: Any, streamed: Any) -> None:

@@ -67,8 +67,8 @@ def _apart(evidence: Evidence) -> None:
             continue
         for call in calls:
             wanted = {"tag": f"tag-{index:02}"}
-            found = arguments_of(call)
-            require(found == wanted, f"request {index} got {found} instead of {wanted}")
+            arguments = arguments_of(call)
+            require(arguments == wanted, f"request {index} got {arguments} instead of {wanted}")
             seen += 1
     if not seen:
         raise Skipped("no request got a complete call")

@@ -57,9 +57,9 @@ def _streamed(evidence: Evidence) -> list[dict[str, Any]]:
 def _spelled(tokens: list[dict[str, Any]]) -> str:
     spelled = b""
     for token in tokens:
-        found = token.get("bytes")
+        codes = token.get("bytes")
         text = str(token.get("token", ""))
-        spelled += bytes(found) if found is not None else text.encode()
+        spelled += bytes(codes) if codes is not None else text.encode()
     return spelled.decode(errors="replace")
 
 
@@ -83,9 +83,9 @@ def _text(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _top(evidence: Evidence) -> None:
-    found = _whole(evidence)
-    require(found, "there are no logprobs")
-    counts = {len(token.get("top_logprobs") or ()) for token in found}
+    tokens = _whole(evidence)
+    require(tokens, "there are no logprobs")
+    counts = {len(token.get("top_logprobs") or ()) for token in tokens}
     require(counts == {2}, f"tokens have {sorted(counts)} alternatives")
 
 

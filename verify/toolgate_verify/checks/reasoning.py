@@ -85,8 +85,8 @@ def _usage(answer: Answer) -> None:
     _reasons(answer)
     if answer.usage is None or answer.usage.reasoning is None:
         raise Skipped("the usage has no reasoning tokens")
-    found, total = answer.usage.reasoning, answer.usage.completion
-    require(0 < found <= total, f"{found} reasoning tokens of {total} output tokens")
+    reasoning, total = answer.usage.reasoning, answer.usage.completion
+    require(0 < reasoning <= total, f"{reasoning} reasoning tokens of {total} output tokens")
 
 
 @_rule(

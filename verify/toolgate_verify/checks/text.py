@@ -138,8 +138,8 @@ _rule(
     severity=Severity.MINOR,
 )
 def _json(evidence: Evidence) -> None:
-    found = evidence.ok(0).content_type
-    require(found == "application/json", f"content-type is {found!r}")
+    type_ = evidence.ok(0).content_type
+    require(type_ == "application/json", f"content-type is {type_!r}")
 
 
 @_rule(
@@ -149,8 +149,8 @@ def _json(evidence: Evidence) -> None:
     topic="sse",
 )
 def _sse(evidence: Evidence) -> None:
-    found = evidence.ok(1).content_type
-    require(found == "text/event-stream", f"content-type is {found!r}")
+    type_ = evidence.ok(1).content_type
+    require(type_ == "text/event-stream", f"content-type is {type_!r}")
 
 
 @_rule(

@@ -22,12 +22,12 @@ PREFIX = f"{Api.CHAT}.sample."
 
 
 def checks_of(tools: Sequence[Tool], apis: Iterable[Api]) -> list[Check]:
-    made: list[Check] = []
+    checks: list[Check] = []
     for api in apis:
         for tool in tools:
             for family, strict in (("own_strict", True), ("own", False)):
                 name = f"{family}.{tool.name}"
-                made.append(
+                checks.append(
                     Check(
                         f"{api}.{name}",
                         f"Your tool {tool.name}{', strict' if strict else ''}",
@@ -40,7 +40,7 @@ def checks_of(tools: Sequence[Tool], apis: Iterable[Api]) -> list[Check]:
                         calls_satisfy,
                     )
                 )
-    return made
+    return checks
 
 
 def checks_of_samples(samples: Sequence[Sample]) -> list[Check]:
@@ -61,8 +61,8 @@ def _check(sample: Sample) -> Check:
             require(answer.finish == wanted, f"{len(answer.calls)} calls and {answer.finish!r}")
             require(not only_reasoning(answer), "the answer is only reasoning")
         if sample.expected is not None:
-            found = bool(answer.calls)
-            require(found == sample.expected, f"a call was {'' if found else 'not '}made")
+            called = bool(answer.calls)
+            require(called == sample.expected, f"a call was {'' if called else 'not '}made")
 
     return Check(
         name,

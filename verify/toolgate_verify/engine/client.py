@@ -35,7 +35,7 @@ class Client:
         self._slots = asyncio.Semaphore(self.concurrency)
 
     async def send(self, scenario: Scenario, request: Request, *, at_once: bool) -> Exchange:
-        """Sends one request. `at_once` ignores the limit of concurrent requests. Raises
+        """Send one request. `at_once` ignores the limit of concurrent requests. Raise
         BudgetSpent."""
         if at_once:
             return await self._send(scenario, request)

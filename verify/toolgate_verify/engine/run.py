@@ -43,13 +43,13 @@ class Run:
 
 
 async def run(client: Client, checks: Sequence[Check], progress: Progress | None = None) -> Run:
-    """Runs each scenario once, those that are `alone` after all others, and confirms failures that
+    """Run each scenario once, those that are `alone` after all others, and confirm failures that
     rounding may cause."""
-    made = Run()
+    result = Run()
     scenarios = scenarios_of(checks)
 
     async def one(scenario: Scenario) -> None:
-        made.evidence[scenario.name] = await perform(client, scenario)
+        result.evidence[scenario.name] = await perform(client, scenario)
         if progress is not None:
             progress(scenario)
 
@@ -58,23 +58,23 @@ async def run(client: Client, checks: Sequence[Check], progress: Progress | None
     for scenario in scenarios:
         if scenario.alone:
             await one(scenario)
-    made.results = judge_all(checks, made.evidence)
-    await _confirm(client, made)
-    made.seconds = asyncio.get_running_loop().time() - began
-    made.requests = client.sent
-    return made
+    result.results = judge_all(checks, result.evidence)
+    await _confirm(client, result)
+    result.seconds = asyncio.get_running_loop().time() - began
+    result.requests = client.sent
+    return result
 
 
 def scenarios_of(checks: Iterable[Check]) -> list[Scenario]:
-    """The scenarios of the checks, each once."""
-    found: dict[str, Scenario] = {}
+    """Return the scenarios of the checks, each once."""
+    scenarios: dict[str, Scenario] = {}
     for check in checks:
-        found.setdefault(check.scenario.name, check.scenario)
-    return [*found.values()]
+        scenarios.setdefault(check.scenario.name, check.scenario)
+    return [*scenarios.values()]
 
 
 async def perform(client: Client, scenario: Scenario, *, one_by_one: bool = False) -> Evidence:
-    """The answers of a scenario. Empty if the limit of requests was reached before its end."""
+    """Return the answers of a scenario. Empty if its end would exceed the limit of requests."""
     evidence = Evidence(scenario)
     if not client.target.key and any(each.key is not None for each in scenario.requests):
         return Evidence(scenario, reason=NO_KEY)
@@ -107,7 +107,7 @@ async def _send_all(
 
 
 def _follow(evidence: Evidence) -> list[Sequence[Request]]:
-    """The further requests. None if the first answers can't be used; the checks then state why."""
+    """Return the further requests. None if the first answers cannot be used, as checks state."""
     assert evidence.scenario.follow is not None
     try:
         requests = evidence.scenario.follow(evidence)
@@ -121,7 +121,7 @@ def judge_all(checks: Iterable[Check], evidence: dict[str, Evidence]) -> list[Re
 
 
 def judge(check: Check, evidence: Evidence | None) -> Result:
-    """The verdict of one check on the answers."""
+    """Return the verdict of one check on the answers."""
     if evidence is None or not evidence.exchanges:
         reason = "" if evidence is None else evidence.reason
         return Result(check, Verdict.SKIP, reason or NOT_RUN)
@@ -136,7 +136,7 @@ def judge(check: Check, evidence: Evidence | None) -> Result:
         return _result(check, Verdict.SKIP, error, evidence)
     except (Unreadable, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         # The answer lacks a member that the judgement reads.
-        problem = Failed(f"the answer can't be read: {type(error).__name__}: {error}")
+        problem = Failed(f"the answer cannot be read: {type(error).__name__}: {error}")
         return _result(check, Verdict.FAIL, problem, evidence)
     return Result(check, Verdict.PASS)
 
@@ -145,33 +145,33 @@ def _result(check: Check, verdict: Verdict, error: Exception, evidence: Evidence
     return Result(check, verdict, str(error), evidence.shown)
 
 
-async def _confirm(client: Client, made: Run) -> None:
-    """Runs the scenarios of failed checks with `confirm` again, one request after another."""
-    for scenario in scenarios_of(result.check for result in _unconfirmed(made)):
+async def _confirm(client: Client, run: Run) -> None:
+    """Run the scenarios of failed checks with `confirm` again, one request after another."""
+    for scenario in scenarios_of(result.check for result in _unconfirmed(run)):
         evidence = await perform(client, scenario, one_by_one=True)
         if evidence.exchanges:
-            made.again[scenario.name] = evidence
-    judge_again(made)
+            run.again[scenario.name] = evidence
+    judge_again(run)
 
 
-def judge_again(made: Run) -> None:
-    """Replaces results that a second run of the scenario has to confirm by those of that run."""
-    for result in _unconfirmed(made):
-        evidence = made.again.get(result.check.scenario.name)
+def judge_again(run: Run) -> None:
+    """Replace results that a second run of the scenario has to confirm by those of that run."""
+    for result in _unconfirmed(run):
+        evidence = run.again.get(result.check.scenario.name)
         if evidence is not None:
             second = judge(result.check, evidence)
             result.runs, result.verdict, result.message = 2, second.verdict, second.message
             result.exchange = second.exchange
 
 
-def _unconfirmed(made: Run) -> list[Result]:
-    return [r for r in made.results if r.verdict == Verdict.FAIL and r.check.confirm]
+def _unconfirmed(run: Run) -> list[Result]:
+    return [r for r in run.results if r.verdict == Verdict.FAIL and r.check.confirm]
 
 
 async def _limited(
     scenarios: Sequence[Scenario], one: Callable[[Scenario], Awaitable[None]], width: int
 ) -> None:
-    """Runs the scenarios in order, a few at a time, so that a limit of requests ends with whole
+    """Run the scenarios in order, a few at a time, so that a limit of requests ends with whole
     scenarios."""
     waiting = iter(scenarios)
 

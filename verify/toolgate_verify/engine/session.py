@@ -37,9 +37,9 @@ OPTIONAL = {
 
 
 async def probe(client: Client, apis: Iterable[Api]) -> dict[Api, str]:
-    """Sends a short request to each API, and again without optional fields if it is refused.
-    Fields that were refused are removed from all requests. Returns the APIs that do not answer,
-    with the reason."""
+    """Send a short request to each API, and again without optional fields if it is refused. Fields
+    that were refused are removed from all requests. Return the APIs that do not answer, with the
+    reason."""
     missing: dict[Api, str] = {}
     for api in apis:
         exchange = await _short(client, api)
@@ -90,40 +90,38 @@ class Session:
         return Target(base_url(self.url), model, self.key, self.extra or {}, self.seed)
 
     def checks(self) -> list[Check]:
-        """The selected checks, and those of the user's tools. Raises ValueError, NoTools."""
-        chosen = [] if self.samples is not None and not self.only else self._selected()
+        """Return the selected checks, and those of the user's tools. Raise ValueError, NoTools."""
+        only_samples = self.samples is not None and not self.only
+        chosen = [] if only_samples else select(self.apis, Suite(self.suite), self.only)
         return [*chosen, *self._own(self.apis)]
 
-    def _selected(self) -> list[Check]:
-        return select(self.apis, Suite(self.suite), self.only)
-
     def _own(self, apis: tuple[Api, ...]) -> list[Check]:
-        """The checks of the user's tools and samples."""
-        made = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
+        """Return the checks of the user's tools and samples."""
+        checks = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
         if self.samples is not None:
-            made += checks_of_samples(read_samples(self.samples))
-        return made
+            checks += checks_of_samples(read_samples(self.samples))
+        return checks
 
     def every_check(self) -> list[Check]:
         return [*all_checks(), *self._own(ALL)]
 
     def check(self, name: str) -> Check:
-        """A check by its ID. Raises ValueError."""
-        found = next((each for each in self.every_check() if each.id == name), None)
-        if found is None:
+        """Return a check by its ID. Raise ValueError."""
+        check = next((each for each in self.every_check() if each.id == name), None)
+        if check is None:
             raise ValueError(f"no check is named {name!r}; --list lists them")
-        return found
+        return check
 
     def settings(self) -> dict[str, Any]:
         """For the report, without the key."""
         hidden = ("key", "url", "model")
-        made = {name: value for name, value in asdict(self).items() if name not in hidden}
-        names = {name: each.name for name in ("tools", "samples") if (each := made[name])}
-        return {**made, **names}
+        values = {name: value for name, value in asdict(self).items() if name not in hidden}
+        names = {name: each.name for name in ("tools", "samples") if (each := values[name])}
+        return {**values, **names}
 
 
 def verified(session: Session, console: Console) -> tuple[Run, Target]:
-    """Runs the session with a progress display. Raises NotVerified."""
+    """Run the session with a progress display. Raise NotVerified."""
     return asyncio.run(_verified(session, console))
 
 
@@ -138,8 +136,8 @@ async def _verified(session: Session, console: Console) -> tuple[Run, Target]:
         scenarios = scenarios_of(checks)
         with _progress(console) as progress:
             task = progress.add_task("scenarios", total=len(scenarios))
-            made = await run(client, checks, lambda _: progress.advance(task))
-        return made, client.target
+            result = await run(client, checks, lambda _: progress.advance(task))
+        return result, client.target
 
 
 def _rest(target: Target) -> tuple[str, Mapping[str, Any], int | None]:
@@ -147,7 +145,7 @@ def _rest(target: Target) -> tuple[str, Mapping[str, Any], int | None]:
 
 
 async def _usable(session: Session, client: Client, console: Console) -> list[Check]:
-    """The checks of the APIs that answer."""
+    """Return the checks of the APIs that answer."""
     missing = await probe(client, session.apis)
     if len(missing) == len(session.apis):
         reasons = "; ".join(f"{api}: {reason}" for api, reason in missing.items())

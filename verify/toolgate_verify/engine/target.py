@@ -36,8 +36,8 @@ class Target:
     """Fields whose value in `OFF` the server refuses, found by the probe: they are left out."""
 
     def prepared(self, request: Request, api: Api) -> Request:
-        """The request with the model and the shared fields. A run without a key returns requests
-        with a wrong one unchanged; the runner leaves them out."""
+        """Return the request with the model and the shared fields. A run without a key returns
+        requests with a wrong one unchanged; the runner leaves them out."""
         if request.body is None:
             return request
         body = {"model": self.model, **request.body}
@@ -50,15 +50,15 @@ class Target:
 
     def headers(self, request: Request, api: Api) -> dict[str, str]:
         key = self.key if request.key is None else request.key
-        made = {"authorization": f"Bearer {key}"} if key else {}
+        headers = {"authorization": f"Bearer {key}"} if key else {}
         if api == Api.MESSAGES:
-            made |= {"anthropic-version": ANTHROPIC_VERSION}
-            made |= {"x-api-key": key} if key else {}
-        return made | request.headers
+            headers |= {"anthropic-version": ANTHROPIC_VERSION}
+            headers |= {"x-api-key": key} if key else {}
+        return headers | request.headers
 
     def curl(self, request: Request, api: Api) -> str:
-        """A `curl` command that sends the request again, without the key of the run. If the client
-        leaves, it has `--max-time`."""
+        """Return a `curl` command that sends the request again, without the key of the run. If the
+        client leaves, it has `--max-time`."""
         parts = ["curl", "-sS"]
         if request.streamed:
             parts.append("-N")
@@ -79,7 +79,7 @@ class Target:
 
 
 def base_url(url: str) -> str:
-    """The URL with `/v1` at its end."""
+    """Return the URL with `/v1` at its end."""
     url = url.rstrip("/")
     for end in ("/chat/completions", "/responses", "/messages"):
         url = url.removesuffix(end)

@@ -24,7 +24,7 @@ _STREAM: dict[Api, Callable[[tuple[Event, ...]], Answer]] = {
 
 
 def read(api: Api, exchange: Exchange) -> Answer:
-    """Raises Unreadable."""
+    """Raise Unreadable."""
     if exchange.request.streamed:
         return _STREAM[api](events(exchange.text))
     if not isinstance(exchange.body, dict):

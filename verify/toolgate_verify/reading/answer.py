@@ -51,7 +51,7 @@ class Answer:
 
 
 def get(value: Any, *path: str | int) -> Any:
-    """A member below the value. Raises Unreadable if it is missing."""
+    """Return a member below the value. Raise Unreadable if it is missing."""
     at = "the response"
     for step in path:
         try:
@@ -63,7 +63,7 @@ def get(value: Any, *path: str | int) -> Any:
 
 
 def optional(value: Any, *path: str | int) -> Any:
-    """A member below the value, or None."""
+    """Return a member below the value, or None."""
     for step in path:
         try:
             value = value[step]
@@ -79,7 +79,7 @@ def integer(value: Any, name: str) -> int:
 
 
 def text_of(value: Any, name: str) -> str:
-    """A text, where null means none."""
+    """Return a text, where null means none."""
     if value is None:
         return ""
     if not isinstance(value, str):

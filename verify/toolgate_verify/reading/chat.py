@@ -12,15 +12,15 @@ FINISH = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_c
 
 
 def whole(body: Any, choice: int = 0) -> Answer:
-    found = get(body, "choices", choice)
-    message = get(found, "message")
+    chosen = get(body, "choices", choice)
+    message = get(chosen, "message")
     return Answer(
         id=text_of(body.get("id"), "id"),
         model=text_of(body.get("model"), "model"),
         text=text_of(optional(message, "content"), "content"),
         reasoning=_reasoning(message),
         calls=[_call(call) for call in _called(message)],
-        finish=_finish(found),
+        finish=_finish(chosen),
         usage=usage(body.get("usage")),
         choices=len(body["choices"]),
     )
@@ -33,18 +33,18 @@ def stream(sent: tuple[Event, ...], choice: int = 0) -> Answer:
         answer.model = answer.model or text_of(chunk.get("model"), "model")
         if chunk.get("usage") is not None:
             answer.usage = usage(chunk["usage"])
-        for found in chunk.get("choices") or ():
-            index = optional(found, "index") or 0
+        for chosen in chunk.get("choices") or ():
+            index = optional(chosen, "index") or 0
             answer.choices = max(answer.choices, index + 1)
             if index != choice:
                 continue
-            delta = optional(found, "delta") or {}
+            delta = optional(chosen, "delta") or {}
             answer.text += text_of(delta.get("content"), "content")
             answer.reasoning += _reasoning(delta)
             for part in _called(delta):
                 _add(calls, part)
-            if optional(found, "finish_reason") is not None:
-                answer.finish = _finish(found)
+            if optional(chosen, "finish_reason") is not None:
+                answer.finish = _finish(chosen)
     answer.calls = [calls[index] for index in sorted(calls)]
     return answer
 
@@ -62,7 +62,8 @@ def usage(value: Any) -> Usage | None:
 
 
 def _called(message: Any) -> list[Any]:
-    """The calls of a message or a delta. `function_call` is the earlier form of a single call."""
+    """Return the calls of a message or a delta. `function_call` is the earlier form of a single
+    call."""
     call = optional(message, "function_call")
     return [{"index": 0, "function": call}] if call else list(optional(message, "tool_calls") or ())
 
@@ -88,8 +89,8 @@ def _call(call: Any) -> Call:
 
 def _reasoning(message: Any) -> str:
     """`reasoning_content` is DeepSeek's field, `reasoning` that of other servers."""
-    found = optional(message, "reasoning_content") or optional(message, "reasoning")
-    return text_of(found, "reasoning_content")
+    text = optional(message, "reasoning_content") or optional(message, "reasoning")
+    return text_of(text, "reasoning_content")
 
 
 def _finish(choice: Any) -> str:

@@ -39,16 +39,16 @@ def stream(sent: tuple[Event, ...]) -> Answer:
                 item["_reasoning"] += delta
         elif kind == "response.output_item.done" and index in items:
             items[index]["status"] = optional(event, "item", "status")
-    made = answer_of(get(last, "response"), ())
+    answer = answer_of(get(last, "response"), ())
     for index in sorted(items):
         item = items[index]
-        made.text += item["_text"]
-        made.reasoning += item["_reasoning"]
+        answer.text += item["_text"]
+        answer.reasoning += item["_reasoning"]
         if item.get("type") in CALLS:
             text = item["_arguments"]
-            made.calls.append(_call({**item, "arguments": text, "input": text}))
-    _with_calls(made)
-    return made
+            answer.calls.append(_call({**item, "arguments": text, "input": text}))
+    _with_calls(answer)
+    return answer
 
 
 def answer_of(body: Any, output: Any) -> Answer:

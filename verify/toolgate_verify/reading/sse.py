@@ -11,8 +11,8 @@ from .answer import Unreadable
 
 @lru_cache(maxsize=64)
 def events(text: str) -> tuple[Event, ...]:
-    """The events, without comments. An event without data is none."""
-    found: list[Event] = []
+    """Return the events, without comments. An event without data is none."""
+    result: list[Event] = []
     for block in text.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         name, data = "", list[str]()
         for line in block.split("\n"):
@@ -23,13 +23,14 @@ def events(text: str) -> tuple[Event, ...]:
             elif field == "data":
                 data.append(value)
         if data:
-            found.append(Event(name, "\n".join(data)))
-    return tuple(found)
+            result.append(Event(name, "\n".join(data)))
+    return tuple(result)
 
 
 def data_of(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
-    """The data of events, without `[DONE]` and pings. Raises Unreadable, also for an error."""
-    found: list[dict[str, Any]] = []
+    """Return the data of events, without `[DONE]` and pings. Raise Unreadable, also for an
+    error."""
+    data: list[dict[str, Any]] = []
     for event in sent:
         if event.text.strip() == "[DONE]":
             continue
@@ -38,5 +39,5 @@ def data_of(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
         if event.data.get("type") == "error" or event.data.get("error"):
             raise Unreadable(f"the stream has an error: {event.text[:200]}")
         if event.data.get("type") != "ping":
-            found.append(event.data)
-    return found
+            data.append(event.data)
+    return data

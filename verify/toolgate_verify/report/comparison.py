@@ -37,11 +37,11 @@ def _of_api(results: Iterable[Result]) -> str:
 
 
 def _broken(name: str, run: Run) -> str:
-    """The broken rules of a server, the most severe first. A rule that several APIs have is one
-    row."""
+    """Return the broken rules of a server, the most severe first. A rule that several APIs have is
+    one row."""
     rules: dict[tuple[str, str], list[str]] = {}
-    for each in failures(run.results):
-        rules.setdefault((each.check.severity, each.check.title), []).append(f"`{each.check.id}`")
+    for fail in failures(run.results):
+        rules.setdefault((fail.check.severity, fail.check.title), []).append(f"`{fail.check.id}`")
     rows = [[severity, title, ", ".join(ids)] for (severity, title), ids in rules.items()]
     return f"## {name}: broken rules\n\n{_table(('severity', 'rule', 'checks'), rows)}"
 

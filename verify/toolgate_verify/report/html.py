@@ -51,28 +51,28 @@ details { margin: .4em 0 } summary { cursor: pointer }
 
 
 def bars(run: Run) -> str:
-    """The results of each family as a bar of the four verdicts."""
+    """Return the results of each family as a bar of the four verdicts."""
     key = "".join(
         f'<span><i style="background:{colour}"></i>{NAMES.get(kind, kind)}</span>'
         for kind, colour in COLOURS.items()
     )
-    rows = [_verdicts(name, count(found)) for name, found in groups(run.results).items()]
+    rows = [_verdicts(name, count(results)) for name, results in groups(run.results).items()]
     return f"<p class=key>{key}</p>{_plot('Results by family', rows)}"
 
 
-def _verdicts(name: str, found: Count) -> str:
-    numbers = {kind: getattr(found, kind) for kind in COLOURS}
+def _verdicts(name: str, verdicts: Count) -> str:
+    numbers = {kind: getattr(verdicts, kind) for kind in COLOURS}
     parts = "".join(
         f'<i style="flex:{number};background:{COLOURS[kind]}" '
         f'title="{number} {NAMES.get(kind, kind)}"></i>'
         for kind, number in numbers.items()
         if number
     )
-    return _row(name.replace("_", " "), parts, f"{found.passed}/{sum(numbers.values())}")
+    return _row(name.replace("_", " "), parts, f"{verdicts.passed}/{sum(numbers.values())}")
 
 
 def latencies(run: Run) -> str:
-    """A histogram of the seconds that requests took."""
+    """Return a histogram of the seconds that requests took."""
     seconds = sorted(
         exchange.seconds
         for evidence in run.evidence.values()
@@ -102,7 +102,7 @@ def latencies(run: Run) -> str:
 
 
 def histogram(values: Sequence[float]) -> list[int]:
-    """The numbers of values up to each edge, and of those above the last one."""
+    """Return the numbers of values up to each edge, and of those above the last one."""
     counts = [0] * (len(EDGES) + 1)
     for value in values:
         counts[next((at for at, edge in enumerate(EDGES) if value <= edge), len(EDGES))] += 1
@@ -144,15 +144,15 @@ def html(run: Run, target: Target, when: str) -> str:
 
 
 def _failures(run: Run, target: Target) -> str:
-    found = failures(run.results)
-    if not found:
+    failed = failures(run.results)
+    if not failed:
         return "<h2>Failures</h2><p>None.</p>"
-    return "<h2>Failures</h2>" + "".join(_failure(each, target) for each in found)
+    return "<h2>Failures</h2>" + "".join(_failure(each, target) for each in failed)
 
 
 def _failure(result: Result, target: Target) -> str:
     check = result.check
-    made = (
+    text = (
         f"<details><summary><b class={check.severity}>{check.severity}</b> "
         f"<code>{escape(check.id)}</code> {_prose(check.title)}: "
         f"{escape(brief(result.message, 200))}</summary>"
@@ -163,28 +163,28 @@ def _failure(result: Result, target: Target) -> str:
     if exchange is not None:
         command = target.curl(exchange.request, check.api)
         answer = exchange.problem or f"HTTP {exchange.status}\n{exchange.text}"
-        made += f"<pre>{escape(command[:SHOWN])}</pre><pre>{escape(answer[:SHOWN])}</pre>"
-    return f"{made}</details>"
+        text += f"<pre>{escape(command[:SHOWN])}</pre><pre>{escape(answer[:SHOWN])}</pre>"
+    return f"{text}</details>"
 
 
 def _tables(run: Run) -> str:
-    made = []
+    tables = []
     for family, results in groups(run.results).items():
         rows = "".join(_line(each) for each in results)
-        found = count(results)
+        number = count(results)
         name = escape(family.replace("_", " "))
         numbers = {
-            "pass": f"{found.passed} passed",
-            "fail": f"{found.failed} failed" if found.failed else "",
-            "refused": f"{found.refused} refused" if found.refused else "",
-            "skip": f"{found.skipped} not shown" if found.skipped else "",
+            "pass": f"{number.passed} passed",
+            "fail": f"{number.failed} failed" if number.failed else "",
+            "refused": f"{number.refused} refused" if number.refused else "",
+            "skip": f"{number.skipped} not shown" if number.skipped else "",
         }
         said = ", ".join(f"<span class={at}>{each}</span>" for at, each in numbers.items() if each)
-        made.append(
-            f"<details{' open' if found.failed else ''}><summary>{name}: {said}</summary>"
+        tables.append(
+            f"<details{' open' if number.failed else ''}><summary>{name}: {said}</summary>"
             f"<table>{rows}</table></details>"
         )
-    return "<h2>All checks</h2>" + "".join(made)
+    return "<h2>All checks</h2>" + "".join(tables)
 
 
 def _line(result: Result) -> str:
@@ -198,5 +198,5 @@ def _line(result: Result) -> str:
 
 
 def _prose(text: str) -> str:
-    """The text with its `code` as HTML."""
+    """Return the text with its `code` as HTML."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

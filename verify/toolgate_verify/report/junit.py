@@ -11,7 +11,7 @@ from ..terms import Verdict
 from .summary import count
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML can't represent."""
+"""Characters that XML cannot represent."""
 
 
 def junit(run: Run, target: Target) -> str:
@@ -33,8 +33,8 @@ def junit(run: Run, target: Target) -> str:
             failure = ElementTree.SubElement(
                 case, "failure", message=_clean(result.message), type=check.severity
             )
-            shown = result.exchange
-            command = target.curl(shown.request, check.api) if shown else ""
+            exchange = result.exchange
+            command = target.curl(exchange.request, check.api) if exchange else ""
             failure.text = _clean(f"{check.rule}\n{check.source.url}\n{command}")
         elif result.verdict in (Verdict.SKIP, Verdict.REFUSED):
             text = f"{result.verdict}: {result.message}"

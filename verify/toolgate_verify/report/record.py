@@ -27,7 +27,7 @@ class NotAReport(Exception):
 
 
 def report(run: Run, target: Target, settings: dict[str, Any]) -> dict[str, Any]:
-    """The report as a JSON value. `settings` are those of the run."""
+    """Return the report as a JSON value. `settings` are those of the run."""
     total = count(run.results)
     return {
         "format": FORMAT,
@@ -39,7 +39,7 @@ def report(run: Run, target: Target, settings: dict[str, Any]) -> dict[str, Any]
         "seconds": round(run.seconds, 2),
         "requests": run.requests,
         "counts": {**asdict(total), "pass_rate": total.rate},
-        "samples": None if (found := metrics(run.evidence)) is None else asdict(found),
+        "samples": None if (numbers := metrics(run.evidence)) is None else asdict(numbers),
         "checks": [_result(each, target) for each in run.results],
         "scenarios": _scenarios(run.evidence),
         "again": _scenarios(run.again),
@@ -47,12 +47,12 @@ def report(run: Run, target: Target, settings: dict[str, Any]) -> dict[str, Any]
 
 
 def _scenarios(evidence: Mapping[str, Evidence]) -> dict[str, Any]:
-    return {name: [_exchange(each) for each in found.exchanges] for name, found in evidence.items()}
+    return {name: [_exchange(each) for each in proof.exchanges] for name, proof in evidence.items()}
 
 
 def _result(result: Result, target: Target) -> dict[str, Any]:
     check = result.check
-    made = {
+    entry = {
         "id": check.id,
         "title": check.title,
         "api": check.api,
@@ -66,8 +66,8 @@ def _result(result: Result, target: Target) -> dict[str, Any]:
         "runs": result.runs,
     }
     if result.verdict == Verdict.FAIL and result.exchange is not None:
-        made["curl"] = target.curl(result.exchange.request, check.api)
-    return made
+        entry["curl"] = target.curl(result.exchange.request, check.api)
+    return entry
 
 
 def _exchange(exchange: Exchange) -> dict[str, Any]:
@@ -84,26 +84,26 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
 
 
 def replay(path: Path, checks: Sequence[Check]) -> tuple[Run, Target]:
-    """Judges the exchanges of a report again, with the checks that ran. Raises NotAReport."""
+    """Judge the exchanges of a report again, with the checks that ran. Raise NotAReport."""
     try:
         data = json.loads(path.read_text())
         if data["format"] != FORMAT:
             raise NotAReport(f"{path} has the format {data['format']}; this version reads {FORMAT}")
         target = Target(data["url"], data["model"], without=frozenset(data["without"]))
-        made = Run(seconds=data["seconds"], requests=data["requests"])
+        run = Run(seconds=data["seconds"], requests=data["requests"])
         ran = {each["id"] for each in data["checks"]}
         known = [check for check in checks if check.id in ran]
         scenarios = {check.scenario.name: check.scenario for check in known}
-        for runs, kept in (("scenarios", made.evidence), ("again", made.again)):
+        for runs, kept in (("scenarios", run.evidence), ("again", run.again)):
             for name, exchanges in data.get(runs, {}).items():
                 if name in scenarios:
-                    found = [_read(each) for each in exchanges]
-                    kept[name] = Evidence(scenarios[name], found)
+                    answers = [_read(each) for each in exchanges]
+                    kept[name] = Evidence(scenarios[name], answers)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotAReport(f"{path} is no report of `toolgate verify --json`: {error}") from error
-    made.results = judge_all(known, made.evidence)
-    judge_again(made)
-    return made, target
+    run.results = judge_all(known, run.evidence)
+    judge_again(run)
+    return run, target
 
 
 def _read(value: dict[str, Any]) -> Exchange:

@@ -40,10 +40,10 @@ class SampleMetrics:
 
 
 def metrics(
-    found: Mapping[str, Evidence], reference: Mapping[str, Evidence] | None = None
+    evidence: Mapping[str, Evidence], reference: Mapping[str, Evidence] | None = None
 ) -> SampleMetrics | None:
     """None if no samples ran."""
-    samples = {name: each for name, each in found.items() if name.startswith(PREFIX)}
+    samples = {name: each for name, each in evidence.items() if name.startswith(PREFIX)}
     if not samples:
         return None
     answers = {name: _answer(each) for name, each in samples.items()}

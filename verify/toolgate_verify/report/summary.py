@@ -33,22 +33,22 @@ class Count:
 
 
 def count(results: Iterable[Result]) -> Count:
-    found = Counter(result.verdict for result in results)
+    number = Counter(result.verdict for result in results)
     return Count(
-        found[Verdict.PASS], found[Verdict.FAIL], found[Verdict.REFUSED], found[Verdict.SKIP]
+        number[Verdict.PASS], number[Verdict.FAIL], number[Verdict.REFUSED], number[Verdict.SKIP]
     )
 
 
 def groups(results: Iterable[Result], by_api: bool = False) -> dict[str, list[Result]]:
-    """The results by family, or by API, in the order of the checks."""
-    made: dict[str, list[Result]] = {}
+    """Return the results by family, or by API, in the order of the checks."""
+    results_of: dict[str, list[Result]] = {}
     for result in results:
         check = result.check
-        made.setdefault(str(check.api) if by_api else check.family, []).append(result)
-    return made
+        results_of.setdefault(str(check.api) if by_api else check.family, []).append(result)
+    return results_of
 
 
 def failures(results: Iterable[Result]) -> list[Result]:
-    """The failures, the most severe first."""
+    """Return the failures, the most severe first."""
     failed = [result for result in results if result.verdict == Verdict.FAIL]
     return sorted(failed, key=lambda result: ORDER.index(result.check.severity))

@@ -20,8 +20,7 @@ STYLES = {"critical": "bold red", "major": "red", "minor": "yellow"}
 
 def show(run: Run, target: Target, console: Console) -> None:
     """The first failures, and then a summary that fits one screen."""
-    shown = failures(run.results)[:FIRST]
-    for result in shown:
+    for result in failures(run.results)[:FIRST]:
         _failure(result, target, console)
     by_api = groups(run.results, by_api=True)
     table = Table(box=box.SIMPLE, pad_edge=False, show_footer=True)
@@ -32,8 +31,8 @@ def show(run: Run, target: Target, console: Console) -> None:
     for family, results in groups(run.results).items():
         cells = []
         for api in by_api:
-            found = [each for each in results if each.check.api == api]
-            cells.append(_cell(count(found)) if found else Text("", "dim"))
+            of_api = [each for each in results if each.check.api == api]
+            cells.append(_cell(count(of_api)) if of_api else Text("", "dim"))
         table.add_row(family.replace("_", " "), *cells)
     console.print(table)
     if total.failed > FIRST:
@@ -47,12 +46,12 @@ def show(run: Run, target: Target, console: Console) -> None:
     )
 
 
-def _cell(found: Count) -> Text:
-    judged = found.passed + found.failed
-    text = f"{found.passed}/{judged}" if judged else "–"
-    if found.refused:
-        text += f" ({found.refused} ref.)"
-    style = "red" if found.failed else "green" if found.passed else "dim"
+def _cell(number: Count) -> Text:
+    judged = number.passed + number.failed
+    text = f"{number.passed}/{judged}" if judged else "–"
+    if number.refused:
+        text += f" ({number.refused} ref.)"
+    style = "red" if number.failed else "green" if number.passed else "dim"
     return Text(text, style)
 
 
@@ -97,8 +96,8 @@ def list_checks(checks: list[Check], console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def cost(found: Estimate, console: Console) -> None:
+def cost(total: Estimate, console: Console) -> None:
     console.print(
-        f"{found.checks} checks, {found.requests} requests, about {found.prompt_tokens:,} prompt "
-        f"tokens, at most {found.output_tokens:,} output tokens"
+        f"{total.checks} checks, {total.requests} requests, about "
+        f"{total.prompt_tokens:,} prompt tokens, at most {total.output_tokens:,} output tokens"
     )

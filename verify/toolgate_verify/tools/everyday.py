@@ -12,7 +12,7 @@ CORE = "https://json-schema.org/draft/2020-12/json-schema-core#section-"
 
 
 def closed(**properties: Any) -> dict[str, Any]:
-    """An object of exactly these members."""
+    """Return an object of exactly these members."""
     return {
         "type": "object",
         "properties": properties,

@@ -107,6 +107,6 @@ COPY = Tool(
 
 
 def tagged(number: int) -> Tool:
-    """A tool whose only value belongs to one request."""
+    """Return a tool whose only value belongs to one request."""
     tag = f"tag-{number:02}"
     return Tool("report", "Reports a tag.", closed(tag={"const": tag}), example={"tag": tag})

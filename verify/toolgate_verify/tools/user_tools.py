@@ -20,11 +20,11 @@ class NoTools(Exception):
 
 def read_tools(path: Path) -> list[Tool]:
     """Tools of chat completions, Responses or Messages, or bare functions. A file with a request
-    body is read as well. Raises NoTools."""
+    body is read as well. Raise NoTools."""
     try:
         data = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise NoTools(f"{path} can't be read: {error}") from error
+        raise NoTools(f"{path} cannot be read: {error}") from error
     found = data.get("tools") if isinstance(data, dict) else data
     if not isinstance(found, list) or not found:
         raise NoTools(f"{path} has no array of tools")
@@ -32,7 +32,7 @@ def read_tools(path: Path) -> list[Tool]:
 
 
 def tools_of(place: str, entries: list[Any]) -> list[Tool]:
-    """The tools of an array. Raises NoTools with the place."""
+    """Return the tools of an array. Raise NoTools with the place."""
     return [_tool(place, number, each) for number, each in enumerate(entries)]
 
 
@@ -64,11 +64,11 @@ class Sample:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Raises NoTools if a line is no request."""
+    """Raise NoTools if a line is no request."""
     try:
         lines = path.read_text().split("\n")  # JSON texts may have other line separators
     except (OSError, ValueError) as error:
-        raise NoTools(f"{path} can't be read: {error}") from error
+        raise NoTools(f"{path} cannot be read: {error}") from error
     found = [line for line in lines if line.strip()]
     if not found:
         raise NoTools(f"{path} has no requests")

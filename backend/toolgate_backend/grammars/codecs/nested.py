@@ -19,21 +19,7 @@ from toolgate_core.dialects.arguments.parser import PATTERNS
 from toolgate_core.dialects.dialect import NestedTags
 from toolgate_core.schema.types import type_of
 
-from .nodes import (
-    BOUNDS,
-    NOTHING,
-    Array,
-    Member,
-    Node,
-    Number,
-    Object,
-    Reference,
-    Structure,
-    Text,
-    Union,
-    Values,
-    structure_of,
-)
+from . import nodes
 from .raw_strings import RawStrings, exactly
 from .rules import quoted
 from .structured import StructuredGrammar
@@ -44,74 +30,74 @@ _NAME = re.compile(r"[^\s<>/\[\]]+")
 class _Placement:
     """Places the values of a structure. A definition becomes one for each place that differs."""
 
-    def __init__(self, structure: Structure, item: str) -> None:
+    def __init__(self, structure: nodes.Structure, item: str) -> None:
         self._structure = structure
         self._item = item
         self._names: dict[Hashable, str] = {}
         self.scalars: set[str] = set()
         self.texts: set[str] = set()
         """The names of tags whose values are no strings at some place, and may be strings."""
-        self.definitions: dict[str, Node] = {}
+        self.definitions: dict[str, nodes.Node] = {}
 
-    def member(self, name: str, node: Node, place: Location) -> Node:
+    def member(self, name: str, node: nodes.Node, place: Location) -> nodes.Node:
         """Return the value of a tag."""
         (self.texts if "string" in place.types else self.scalars).add(name)
         return self.node(node, place)
 
-    def node(self, node: Node, place: Location) -> Node:
+    def node(self, node: nodes.Node, place: Location) -> nodes.Node:
         types = place.types
         match node:
-            case Reference(name):
+            case nodes.Reference(name):
                 return self._reference(name, place)
-            case Union(options):
-                return Union(tuple(self.node(each, place) for each in options))
-            case Values(values):
+            case nodes.Union(options):
+                return nodes.Union(tuple(self.node(each, place) for each in options))
+            case nodes.Values(values):
                 return self._values(values, place)
-            case Text(schema):
-                return Text(schema, types) if "string" in types else NOTHING
-            case Number(schema):
+            case nodes.Text(schema):
+                return nodes.Text(schema, types) if "string" in types else nodes.NOTHING
+            case nodes.Number(schema):
                 kinds = {"integer"} if schema["type"] == "integer" else {"integer", "number"}
-                return Number(schema, types) if kinds <= types else NOTHING
-            case Array():
+                return nodes.Number(schema, types) if kinds <= types else nodes.NOTHING
+            case nodes.Array():
                 return self._array(node, place)
-            case Object():
+            case nodes.Object():
                 return self._object(node, place)
 
-    def _reference(self, name: str, place: Location) -> Node:
+    def _reference(self, name: str, place: Location) -> nodes.Node:
         at = (name, place.key)
         if at not in self._names:
             self._names[at] = f"{name} {len(self._names)}"
             placed = self._names[at]
-            self.definitions[placed] = NOTHING  # while the definition is made
+            self.definitions[placed] = nodes.NOTHING  # while the definition is made
             self.definitions[placed] = self.node(self._structure.definitions[name], place)
-        return Reference(self._names[at])
+        return nodes.Reference(self._names[at])
 
-    def _values(self, values: tuple[Any, ...], place: Location) -> Node:
+    def _values(self, values: tuple[Any, ...], place: Location) -> nodes.Node:
         kept = [each for each in values if type_of(each) in place.types]
         scalars = tuple(each for each in kept if not isinstance(each, list | dict))
-        options: list[Node] = [Values(scalars, place.types)] if scalars else []
+        options: list[nodes.Node] = [nodes.Values(scalars, place.types)] if scalars else []
         options += [
             self.node(_exactly(each), place) for each in kept if isinstance(each, list | dict)
         ]
-        return Union(tuple(options))
+        return nodes.Union(tuple(options))
 
-    def _array(self, node: Array, place: Location) -> Node:
+    def _array(self, node: nodes.Array, place: Location) -> nodes.Node:
         if "array" not in place.types:
-            return NOTHING
+            return nodes.NOTHING
         item = self._item
         first = tuple(
             self.member(item, each, place.member(at)) for at, each in enumerate(node.first)
         )
         further = self.member(item, node.further, place.member(len(first)))
         least = max(node.least, 1) if "string" in place.types else node.least
-        return Array(first, further, least, node.most)
+        return nodes.Array(first, further, least, node.most)
 
-    def _object(self, node: Object, place: Location) -> Node:
+    def _object(self, node: nodes.Object, place: Location) -> nodes.Node:
         if "object" not in place.types:
-            return NOTHING
+            return nodes.NOTHING
         beside_array = "array" in place.types
         members = [
-            replace(each, value=NOTHING)
+            replace(each, value=nodes.NOTHING)
             if beside_array and each.name == self._item
             else replace(each, value=self.member(each.name, each.value, place.member(each.name)))
             for each in node.members
@@ -121,14 +107,14 @@ class _Placement:
         return replace(node, members=tuple(members), further=None, least=least)
 
 
-def _exactly(value: Any) -> Node:
+def _exactly(value: Any) -> nodes.Node:
     """Return the structure of one value."""
     if isinstance(value, list):
-        return Array(tuple(map(_exactly, value)), NOTHING, len(value), len(value))
+        return nodes.Array(tuple(map(_exactly, value)), nodes.NOTHING, len(value), len(value))
     if isinstance(value, dict):
-        members = tuple(Member(name, _exactly(each), True) for name, each in value.items())
-        return Object(members, None, {})
-    return Values((value,))
+        members = tuple(nodes.Member(name, _exactly(each), True) for name, each in value.items())
+        return nodes.Object(members, None, {})
+    return nodes.Values((value,))
 
 
 class NestedGrammar(StructuredGrammar):
@@ -136,22 +122,22 @@ class NestedGrammar(StructuredGrammar):
     _codec: NestedTags
     _are_bounds_left = False
 
-    def structure(self, schema: dict[str, Any]) -> Structure:
-        whole = structure_of(schema)
+    def structure(self, schema: dict[str, Any]) -> nodes.Structure:
+        whole = nodes.structure_of(schema)
         placement = _Placement(whole, self._codec.item)
         root = placement.node(whole.root, Location.root(self._typed_by))
         for name in placement.scalars - placement.texts:
             self.rules.tags[name.encode(errors="replace")] = "json"
-        return Structure(root, placement.definitions)
+        return nodes.Structure(root, placement.definitions)
 
     @cached_property
     def _strings(self) -> RawStrings:
         namespace = self._marks.encode(self._codec.namespace)
         return RawStrings(self.rules, namespace, namespace, self._marks, cdata=False)
 
-    def has_text(self, node: Node) -> bool:
+    def has_text(self, node: nodes.Node) -> bool:
         match node:
-            case Text() | Values():
+            case nodes.Text() | nodes.Values():
                 return self._written(node) is not None
             case _:
                 return True
@@ -161,26 +147,26 @@ class NestedGrammar(StructuredGrammar):
 
     # A value is written with the namespace of its end tag.
 
-    def value(self, node: Node) -> str:
+    def value(self, node: nodes.Node) -> str:
         match node:
-            case Text() | Values():
+            case nodes.Text() | nodes.Values():
                 written = self._written(node)
                 assert written is not None
                 return written
-            case Number(schema, types):
+            case nodes.Number(schema, types):
                 if "string" not in types:
                     return f"{self.json(schema)} {self._strings.end}"
-                if not schema.keys().isdisjoint(BOUNDS):
+                if not schema.keys().isdisjoint(nodes.BOUNDS):
                     self._leave_bounds()
                 kinds = ("integer",) if schema["type"] == "integer" else ("integer", "number")
                 return self._strings.scalars([PATTERNS[kind] for kind in kinds])
             case _:
                 return super().value(node)
 
-    def _written(self, node: Text | Values) -> str | None:
+    def _written(self, node: nodes.Text | nodes.Values) -> str | None:
         """Return the rule of strings, or of scalars; None if none of them can be written."""
         forbidden = [PATTERNS[kind] for kind in PATTERNS if kind in node.types]
-        if isinstance(node, Text):
+        if isinstance(node, nodes.Text):
             return self._strings.value({"type": "string", **node.schema}, forbidden)
         texts = [each for each in node.values if isinstance(each, str)]
         others = [each for each in node.values if each is not None and not isinstance(each, str)]
@@ -195,10 +181,10 @@ class NestedGrammar(StructuredGrammar):
         """Leave the bounds of numbers to validation."""
         if not self._are_bounds_left:
             self._are_bounds_left = True
-            self.rules.leave(self._typed_by, BOUNDS)
+            self.rules.leave(self._typed_by, nodes.BOUNDS)
 
-    def container(self, node: Object | Array) -> str:
-        inner = self.items(node) if isinstance(node, Array) else self.members(node)
+    def container(self, node: nodes.Object | nodes.Array) -> str:
+        inner = self.items(node) if isinstance(node, nodes.Array) else self.members(node)
         return self.rules.add("container", f"{inner} {self._strings.end}")
 
     def argument(self, name: str, value: str) -> str:

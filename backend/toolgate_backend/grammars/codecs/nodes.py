@@ -27,13 +27,13 @@ def without_root_references(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema with references to itself replaced by references to a definition, so that
     parts of it can be used beside its definitions."""
     if not any(
-        isinstance(each, dict) and each.get("$ref") == "#" for _, each in subschemas(schema)
+        isinstance(node, dict) and node.get("$ref") == "#" for _, node in subschemas(schema)
     ):
         return schema
     copied: dict[str, Any] = deep_copy(schema)
-    for _, each in [*subschemas(copied)]:
-        if isinstance(each, dict) and each.get("$ref") == "#":
-            each["$ref"] = ref_to(f"/$defs/{_WHOLE}")
+    for _, node in [*subschemas(copied)]:
+        if isinstance(node, dict) and node.get("$ref") == "#":
+            node["$ref"] = ref_to(f"/$defs/{_WHOLE}")
     definitions = copied.pop("$defs", {})
     return {**copied, "$defs": {**definitions, _WHOLE: deep_copy(copied)}}
 
@@ -41,12 +41,12 @@ def without_root_references(schema: dict[str, Any]) -> dict[str, Any]:
 def alternatives(schema: Any, document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the alternatives of `schema`. References lead into `document`. Raise GrammarRefused if
     there are more than `MAX_ALTERNATIVES`."""
-    found = []
-    for each in _flatten(schema, document, ()):
-        found.append(each)
-        if len(found) > MAX_ALTERNATIVES:
+    ways = []
+    for way in _flatten(schema, document, ()):
+        ways.append(way)
+        if len(ways) > MAX_ALTERNATIVES:
             raise GrammarRefused(f"more than {MAX_ALTERNATIVES} alternatives", "")
-    return found
+    return ways
 
 
 def _flatten(
@@ -61,8 +61,8 @@ def _flatten(
     if pointer is not None:
         yield from _flatten(at_pointer(document, pointer), document, path)
     elif "anyOf" in schema:
-        for each in schema["anyOf"]:
-            yield from _flatten(each, document, path)
+        for option in schema["anyOf"]:
+            yield from _flatten(option, document, path)
     else:
         yield schema
 
@@ -111,20 +111,20 @@ class FurtherMembers:
     schema: Any
     """Schema of their values."""
     declared: frozenset[str] = frozenset()
-    """The names that they can't have."""
+    """The names that they cannot have."""
     pattern: str | None = None
     """A pattern of the names that they have; None if they have all others."""
 
 
 def declared_members(node: dict[str, Any]) -> dict[str, Any]:
-    """The schemas of declared members, and of those that are only required, by name."""
+    """Return the schemas of declared members, and of those that are only required, by name."""
     properties, rest = node.get("properties", {}), node.get("additionalProperties", True)
     required = {name: rest for name in node.get("required", ()) if name not in properties}
     return {**properties, **required}
 
 
 def further_members(node: dict[str, Any]) -> FurtherMembers | None:
-    """The members that an object does not declare; None if it has no others."""
+    """Return the members that an object does not declare; None if it has no others."""
     rest, pattern = node.get("additionalProperties", True), None
     if node.get("patternProperties"):
         [(pattern, rest)] = node["patternProperties"].items()
@@ -133,7 +133,7 @@ def further_members(node: dict[str, Any]) -> FurtherMembers | None:
 
 
 def member_counts(node: dict[str, Any]) -> tuple[int, int | None]:
-    """The least and the greatest number of members."""
+    """Return the least and the greatest number of members."""
     most = node.get("maxProperties")
     return int(node.get("minProperties", 0)), None if most is None else int(most)
 
@@ -356,8 +356,8 @@ def _kept(schema: dict[str, Any], keywords: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _union(options: list[Node]) -> Node:
-    found = [each for each in options if not _covered(each, options)]
-    return found[0] if len(found) == 1 else Union(tuple(found))
+    different = [each for each in options if not _covered(each, options)]
+    return different[0] if len(different) == 1 else Union(tuple(different))
 
 
 def _covered(node: Node, options: list[Node]) -> bool:

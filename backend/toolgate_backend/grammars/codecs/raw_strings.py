@@ -27,7 +27,7 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ..text_kinds import MAX_COUNTED, raw_text
 from .nodes import OF_TEXT, FurtherMembers, listed
-from .rules import Rules, encoded_literal, quoted
+from .rules import GrammarRules, encoded_literal, quoted
 
 COUNTS = ("minLength", "maxLength")
 FREE = "(?s:.*)"
@@ -40,7 +40,9 @@ SOME = "/(?s:.+)/"
 class RawStrings:
     """Makes the values of one codec. `close` and `end` are encoded."""
 
-    def __init__(self, rules: Rules, end: str, close: str, marks: Marks, *, cdata: bool) -> None:
+    def __init__(
+        self, rules: GrammarRules, end: str, close: str, marks: Marks, *, cdata: bool
+    ) -> None:
         self._rules = rules
         first = next((at for at, char in enumerate(end) if marks.is_mark(char)), len(end))
         self._end, self._rest = end[:first], encoded_literal(end[first:], marks)
@@ -174,17 +176,17 @@ def _length(schema: dict[str, Any]) -> str:
 
 
 def patterns_of(schema: dict[str, Any]) -> list[str]:
-    """Regular expressions of which a string of this schema matches all. Raises GrammarRefused."""
-    found = [whole_text(schema["pattern"])] if "pattern" in schema else []
+    """Regular expressions of which a string of this schema matches all. Raise GrammarRefused."""
+    patterns = [whole_text(schema["pattern"])] if "pattern" in schema else []
     if "format" in schema:
         if schema["format"] not in RAW_FORMATS:
             raise GrammarRefused(f"the format {schema['format']!r} of a raw text", "/format")
-        found.append(RAW_FORMATS[schema["format"]])
-    for each in schema.get("allOf", ()):
-        if not isinstance(each, dict) or each.keys() - {"pattern"}:
+        patterns.append(RAW_FORMATS[schema["format"]])
+    for part in schema.get("allOf", ()):
+        if not isinstance(part, dict) or part.keys() - {"pattern"}:
             raise GrammarRefused("allOf of a raw text is not supported", "")
-        found += patterns_of(each)
-    return found
+        patterns += patterns_of(part)
+    return patterns
 
 
 _EMPTY = "(?:)"
@@ -207,7 +209,7 @@ def whole_text(pattern: str) -> str:
 def has_text(*regexes: str) -> bool:
     """Return whether a text matches all regular expressions as a whole. A terminal that no text
     matches would be a state without an end, which llguidance refuses in JSON only. Raise
-    GrammarRefused if it can't tell."""
+    GrammarRefused if it cannot tell."""
     if regexes == (FREE,):
         return True
     patterns = [{"pattern": f"^(?:{each})$"} for each in regexes]
@@ -219,7 +221,7 @@ def has_text(*regexes: str) -> bool:
 
 
 def further_names(
-    rules: Rules, names: FurtherMembers, usual: str, writable: str, after: str = ""
+    rules: GrammarRules, names: FurtherMembers, usual: str, writable: str, after: str = ""
 ) -> str | None:
     """Add a terminal of names with the text after them; None if none can be written. `writable` are
     the names that the codec can write, `usual` those for which the schema has no pattern."""
@@ -233,7 +235,7 @@ def further_names(
     return rules.add("KEY", " & ".join(keys))
 
 
-def undeclared(rules: Rules, names: str, declared: Iterable[str]) -> str:
+def undeclared(rules: GrammarRules, names: str, declared: Iterable[str]) -> str:
     """Add a terminal of the texts of `names` that are not among `declared`."""
     key = rules.add("KEY", names)
     known = " | ".join(map(quoted, declared))

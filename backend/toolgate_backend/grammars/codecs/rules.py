@@ -38,9 +38,9 @@ def exact_numbers(schema: Any, options: Mapping[str, Any]) -> str | None:
         separators = (options.get("item_separator", ", "), options.get("key_separator", ": "))
         texts = (json.dumps(v, ensure_ascii=False, separators=separators) for v in values)
         return " | ".join(map(json.dumps, texts))
-    found = near_bounds(schema)
-    low = max((found[key] for key in found if "inimum" in key), default=None)
-    high = min((found[key] for key in found if "aximum" in key), default=None)
+    bounds = near_bounds(schema)
+    low = max((bounds[key] for key in bounds if "inimum" in key), default=None)
+    high = min((bounds[key] for key in bounds if "aximum" in key), default=None)
     if schema.keys() - _NEAR_BOUNDS.keys() != {"type"} or len(f"{low}{high}") > MAX_DIGITS:
         raise GrammarRefused("integers beyond 2^53 inside other values", "")
     return f"/{integers(low, high)}/"
@@ -112,7 +112,7 @@ def tag_text(types: Collection[str]) -> TagText:
 
 
 @dataclass
-class Rules:
+class GrammarRules:
     """A grammar in the making. `start` of the whole grammar refers to the rule `arguments`."""
 
     lines: list[str] = field(default_factory=list)
@@ -233,8 +233,7 @@ def encoded_literal(encoded: str, marks: Marks) -> str:
 
     Marks are written as `<[id]>`, because a string of Lark never matches a special token. The
     result can be used in rules, and in terminals if the text contains no mark. It is empty for the
-    empty text.
-    """
+    empty text."""
     parts: list[str] = []
     text = ""
     for char in encoded:

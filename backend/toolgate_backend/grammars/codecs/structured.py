@@ -11,30 +11,15 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
-from .nodes import (
-    NOTHING,
-    Array,
-    FurtherMembers,
-    Node,
-    Number,
-    Object,
-    Reference,
-    Structure,
-    Text,
-    Union,
-    Values,
-    is_nothing,
-    structure_of,
-    without_root_references,
-)
-from .rules import MAX_UNORDERED, Rules, encoded_literal, quoted
+from . import nodes
+from .rules import MAX_UNORDERED, GrammarRules, encoded_literal, quoted
 
 
 def without_unwritable(
-    structure: Structure,
-    has_text: Callable[[Node], bool],
+    structure: nodes.Structure,
+    has_text: Callable[[nodes.Node], bool],
     can_be_key: Callable[[str], bool],
-) -> Structure:
+) -> nodes.Structure:
     """Return the structure without values that a codec cannot write. `has_text` decides for `Text`,
     `Number`, and `Values` of one value. Recursion without end has no text either."""
     cut = {
@@ -50,22 +35,22 @@ def without_unwritable(
     kept = {name: name in finite for name in cut}
     writable = _Writable(has_text, can_be_key, kept)
     definitions = {name: writable.without(structure.definitions[name]) for name in finite}
-    return Structure(writable.without(structure.root), definitions)
+    return nodes.Structure(writable.without(structure.root), definitions)
 
 
-def _is_finite(node: Node, finite: set[str]) -> bool:
+def _is_finite(node: nodes.Node, finite: set[str]) -> bool:
     """Return whether there is a value that refers to no definition outside `finite`."""
     match node:
-        case Reference(name):
+        case nodes.Reference(name):
             return name in finite
-        case Union(options):
+        case nodes.Union(options):
             return any(_is_finite(each, finite) for each in options)
-        case Object(members, further, _, least):
+        case nodes.Object(members, further, _, least):
             known = {each.name: _is_finite(each.value, finite) for each in members}
             more = further is not None and _is_finite(further.value, finite)
             has_required = all(known[each.name] for each in members if each.required)
             return has_required and (not least or more or any(known.values()))
-        case Array(first, further, least):
+        case nodes.Array(first, further, least):
             count = min(len(first), least)
             needed = [_is_finite(each, finite) for each in first[:count]]
             return all(needed) and (least <= len(first) or _is_finite(further, finite))
@@ -75,60 +60,60 @@ def _is_finite(node: Node, finite: set[str]) -> bool:
 
 @dataclass
 class _Writable:
-    has_text: Callable[[Node], bool]
+    has_text: Callable[[nodes.Node], bool]
     can_be_key: Callable[[str], bool]
     definitions: dict[str, bool]
     """By name: whether a definition has a value; True for those that are not listed."""
 
-    def without(self, node: Node) -> Node:
+    def without(self, node: nodes.Node) -> nodes.Node:
         match node:
-            case Reference(name):
-                return node if self.definitions.get(name, True) else NOTHING
-            case Values(values):
+            case nodes.Reference(name):
+                return node if self.definitions.get(name, True) else nodes.NOTHING
+            case nodes.Values(values):
                 kept = [each for each in values if self.has_text(replace(node, values=(each,)))]
-                return replace(node, values=tuple(kept)) if kept else NOTHING
-            case Union(options):
-                found = [self.without(each) for each in options]
-                return Union(tuple(each for each in found if not is_nothing(each)))
-            case Object():
+                return replace(node, values=tuple(kept)) if kept else nodes.NOTHING
+            case nodes.Union(options):
+                ways = [self.without(each) for each in options]
+                return nodes.Union(tuple(each for each in ways if not nodes.is_nothing(each)))
+            case nodes.Object():
                 return self._object(node)
-            case Array():
+            case nodes.Array():
                 return self._array(node)
             case _:
-                return node if self.has_text(node) else NOTHING
+                return node if self.has_text(node) else nodes.NOTHING
 
-    def _object(self, node: Object) -> Node:
+    def _object(self, node: nodes.Object) -> nodes.Node:
         members = []
-        for each in node.members:
-            value = self.without(each.value) if self.can_be_key(each.name) else NOTHING
-            if not is_nothing(value):
-                members.append(replace(each, value=value))
-            elif each.required:
-                return NOTHING
+        for member in node.members:
+            value = self.without(member.value) if self.can_be_key(member.name) else nodes.NOTHING
+            if not nodes.is_nothing(value):
+                members.append(replace(member, value=value))
+            elif member.required:
+                return nodes.NOTHING
         further = node.further
         if further is not None:
             value = self.without(further.value)
-            further = None if is_nothing(value) else replace(further, value=value)
+            further = None if nodes.is_nothing(value) else replace(further, value=value)
         if further is None and len(members) < node.least:
-            return NOTHING
+            return nodes.NOTHING
         return replace(node, members=tuple(members), further=further)
 
-    def _array(self, node: Array) -> Node:
-        first: list[Node] = []
+    def _array(self, node: nodes.Array) -> nodes.Node:
+        first: list[nodes.Node] = []
         most = node.most
         further = self.without(node.further)
-        for each in node.first:
-            value = self.without(each)
-            if is_nothing(value):
+        for item in node.first:
+            value = self.without(item)
+            if nodes.is_nothing(value):
                 most = min(len(first), len(first) if most is None else most)
-                further = NOTHING
+                further = nodes.NOTHING
                 break
             first.append(value)
-        if is_nothing(further):
+        if nodes.is_nothing(further):
             most = len(first) if most is None else min(most, len(first))
         if most is not None and most < node.least:
-            return NOTHING
-        return Array(tuple(first), further, node.least, most)
+            return nodes.NOTHING
+        return nodes.Array(tuple(first), further, node.least, most)
 
 
 class StructuredGrammar(ABC):
@@ -144,60 +129,64 @@ class StructuredGrammar(ABC):
         self, codec: Any, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
     ) -> None:
         """`codec`: that of the class."""
-        schema = without_root_references(_with_declared(schema, typed_by))
-        self.rules = Rules()
+        schema = nodes.without_root_references(_with_declared(schema, typed_by))
+        self.rules = GrammarRules()
         self._codec = codec
         self._marks = marks
         self._typed_by = typed_by
         self._definitions = schema.get("$defs", {})
         whole = self.structure(schema)
-        objects = [each for each in whole.options(whole.root) if isinstance(each, Object)]
-        root = Union(tuple(self._with_writable_names(each) for each in objects))
-        self._structure = self._writable(Structure(root, whole.definitions))
-        found = self._structure.options(self._structure.root)
-        if not found:
+        objects = [each for each in whole.options(whole.root) if isinstance(each, nodes.Object)]
+        root = nodes.Union(tuple(self._with_writable_names(each) for each in objects))
+        self._structure = self._writable(nodes.Structure(root, whole.definitions))
+        options = self._structure.options(self._structure.root)
+        if not options:
             self._refuse(objects, whole)
         self._references = {
             name: f"definition_{at}" for at, name in enumerate(self._structure.definitions)
         }
-        ways = [self.outermost(self._arguments(each)) for each in found if isinstance(each, Object)]
+        ways = [
+            self.outermost(self._arguments(each))
+            for each in options
+            if isinstance(each, nodes.Object)
+        ]
         self.rules.define("arguments", " | ".join(ways))
         for name, node in self._structure.definitions.items():
             self.rules.define(self._references[name], self.value(node))
 
-    def _writable(self, whole: Structure) -> Structure:
+    def _writable(self, whole: nodes.Structure) -> nodes.Structure:
         return without_unwritable(whole, self.has_text, self.can_be_key)
 
-    def _with_writable_names(self, node: Object) -> Object:
+    def _with_writable_names(self, node: nodes.Object) -> nodes.Object:
         members = [
-            each if self.can_be_argument(each.name) else replace(each, value=NOTHING)
+            each if self.can_be_argument(each.name) else replace(each, value=nodes.NOTHING)
             for each in node.members
         ]
         return replace(node, members=tuple(members))
 
-    def _refuse(self, objects: Sequence[Object], whole: Structure) -> NoReturn:
+    def _refuse(self, objects: Sequence[nodes.Object], whole: nodes.Structure) -> NoReturn:
         """Raise GrammarRefused with the required argument that cannot be written."""
-        for each in objects:
-            for member in each.members:
+        for node in objects:
+            for member in node.members:
                 if not member.required:
                     continue
                 pointer = f"/properties/{escape(member.name)}"
                 if not self.can_be_argument(member.name):
                     reason = f"the model's form of calls has no text for {member.name[:60]!r}"
                     raise NotRepresentable(reason, pointer)
-                alone = self._writable(Structure(member.value, whole.definitions))
-                if is_nothing(alone.root):
+                alone = self._writable(nodes.Structure(member.value, whole.definitions))
+                if nodes.is_nothing(alone.root):
                     reason = "the model's form of calls has no text for any value"
                     raise NotRepresentable(reason, pointer)
         raise GrammarRefused("no object satisfies it", "")
 
     # --- what differs between codecs; all results are expressions of Lark ---
 
-    def structure(self, schema: dict[str, Any]) -> Structure:
-        return structure_of(schema)
+    def structure(self, schema: dict[str, Any]) -> nodes.Structure:
+        return nodes.structure_of(schema)
 
     @abstractmethod
-    def has_text(self, node: Node) -> bool:
+    def has_text(self, node: nodes.Node) -> bool:
         """Return whether a `Text`, a `Number`, or `Values` of one value can be written."""
 
     @abstractmethod
@@ -207,7 +196,7 @@ class StructuredGrammar(ABC):
     def can_be_argument(self, name: str) -> bool:
         return self.can_be_key(name)
 
-    def text(self, node: Text) -> str:
+    def text(self, node: nodes.Text) -> str:
         raise NotImplementedError
 
     def literal(self, value: Any) -> str:
@@ -215,12 +204,12 @@ class StructuredGrammar(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def container(self, node: Object | Array) -> str: ...
+    def container(self, node: nodes.Object | nodes.Array) -> str: ...
 
     @abstractmethod
     def member(self, name: str, value: str) -> str: ...
 
-    def further_member(self, names: FurtherMembers, value: str) -> str | None:
+    def further_member(self, names: nodes.FurtherMembers, value: str) -> str | None:
         """Return an undeclared member; None if no name can be written."""
         raise NotImplementedError
 
@@ -228,7 +217,7 @@ class StructuredGrammar(ABC):
         """Return a member of the outermost object."""
         return self.member(name, value)
 
-    def further_argument(self, names: FurtherMembers, value: str) -> str | None:
+    def further_argument(self, names: nodes.FurtherMembers, value: str) -> str | None:
         """Return an undeclared member of the outermost object; None if no name can be written."""
         return self.further_member(names, value)
 
@@ -242,24 +231,24 @@ class StructuredGrammar(ABC):
 
     # --- values ---
 
-    def value(self, node: Node) -> str:
+    def value(self, node: nodes.Node) -> str:
         match node:
-            case Reference(name):
+            case nodes.Reference(name):
                 return self._references[name]
-            case Union(options):
+            case nodes.Union(options):
                 return self.one_of([self.value(each) for each in options])
-            case Values(values):
+            case nodes.Values(values):
                 return self.one_of([self.literal(each) for each in values])
-            case Text():
+            case nodes.Text():
                 return self.text(node)
-            case Number(schema):
+            case nodes.Number(schema):
                 return self.json(schema)
-            case Object() | Array():
+            case nodes.Object() | nodes.Array():
                 return self.container(node)
 
     def one_of(self, ways: Sequence[str]) -> str:
-        found = list(dict.fromkeys(ways))
-        return found[0] if len(found) == 1 else self.rules.add("value", " | ".join(found))
+        texts = list(dict.fromkeys(ways))
+        return texts[0] if len(texts) == 1 else self.rules.add("value", " | ".join(texts))
 
     def json(self, schema: dict[str, Any]) -> str:
         return self.rules.json(schema, self._definitions, self.options)
@@ -270,19 +259,19 @@ class StructuredGrammar(ABC):
 
     # --- sequences ---
 
-    def members(self, node: Object) -> str:
+    def members(self, node: nodes.Object) -> str:
         """Return the members of an object in order."""
         written = [self.member(each.name, self.value(each.value)) for each in node.members]
         return self._ordered(node, written, self._further_way(node, self.further_member))
 
     def _further_way(
-        self, node: Object, write: Callable[[FurtherMembers, str], str | None]
+        self, node: nodes.Object, write: Callable[[nodes.FurtherMembers, str], str | None]
     ) -> str | None:
         """Return a member that is not declared; None if there is none."""
         further = node.further
         return None if further is None else write(further.names, self.value(further.value))
 
-    def _ordered(self, node: Object, written: Sequence[str], further: str | None) -> str:
+    def _ordered(self, node: nodes.Object, written: Sequence[str], further: str | None) -> str:
         """Return the members in order. `first` is the rule of those from one on, `after` the same
         behind others, with a separator before each."""
         if node.least > 1 or node.most is not None:
@@ -292,9 +281,9 @@ class StructuredGrammar(ABC):
             after = self.rules.add("further", f"({self._separated(True, further)})*")
             ways = [f"{further} {after}", *filter(None, [first])]
             first = self.rules.add("further", " | ".join(ways))
-        for member, each in zip(reversed(written), reversed(node.members), strict=True):
+        for member, member_node in zip(reversed(written), reversed(node.members), strict=True):
             begun, going_on = [f"{member} {after}"], [f"{self._separated(True, member)} {after}"]
-            if not each.required:
+            if not member_node.required:
                 begun, going_on = [*begun, *filter(None, [first])], [*going_on, after]
             first = self.rules.add("members", " | ".join(begun))
             after = self.rules.add("members", " | ".join(going_on))
@@ -302,10 +291,10 @@ class StructuredGrammar(ABC):
             raise GrammarRefused("no object satisfies it", "")
         return first
 
-    def items(self, node: Array) -> str:
+    def items(self, node: nodes.Array) -> str:
         """Return the items of an array, which may be none."""
         first = [self.item(self.value(each)) for each in node.first]
-        further = None if is_nothing(node.further) else self.item(self.value(node.further))
+        further = None if nodes.is_nothing(node.further) else self.item(self.value(node.further))
         most = node.most
         count = len(first)
         rest = '""'
@@ -329,7 +318,7 @@ class StructuredGrammar(ABC):
 
     # --- the outermost object ---
 
-    def _arguments(self, node: Object) -> str:
+    def _arguments(self, node: nodes.Object) -> str:
         written = [self.argument(each.name, self.value(each.value)) for each in node.members]
         further = self._further_way(node, self.further_argument)
         required = [each.required for each in node.members]

@@ -7,30 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolgate_core.dialects.arguments.parser import PATTERNS
-from toolgate_core.dialects.dialect import Tagged
+from toolgate_core.dialects.dialect import FlatTags
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 from toolgate_core.schema.types import TypeReader, argument_types
 
 from ...errors import GrammarRefused, NotRepresentable
-from .nodes import (
-    BOUNDS,
-    MEMBER_COUNTS,
-    OF_OBJECTS,
-    FurtherMembers,
-    alternatives,
-    declared_members,
-    further_members,
-    listed,
-    member_counts,
-    restricted,
-    types,
-    without_root_references,
-)
+from . import nodes
 from .raw_strings import RawStrings, exactly, further_names
-from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
+from .rules import MAX_UNORDERED, OTHERS, GrammarRules, encoded_literal, quoted, tag_text
 
-_OBJECT_KEYWORDS = frozenset({"type", "$defs", *OF_OBJECTS})
+_OBJECT_KEYWORDS = frozenset({"type", "$defs", *nodes.OF_OBJECTS})
 _SCALARS = frozenset({"null", "boolean", "integer", "number"})
 _CONTAINERS = frozenset({"object", "array"})
 _FIRST_CHARACTERS = {"object": r"\{", "array": r"\["}
@@ -43,16 +30,16 @@ class TaggedGrammar:
     `typed_by` the canonical one, by which the client's gateway reads the values."""
 
     def __init__(
-        self, codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+        self, codec: FlatTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
     ) -> None:
         """Raise GrammarRefused."""
-        schema = without_root_references(schema)
+        schema = nodes.without_root_references(schema)
         self._codec = codec
         self._schema = schema
         self._marks = marks
         self._typed_by = typed_by
         self._definitions = schema.get("$defs", {})
-        self.rules = Rules()
+        self.rules = GrammarRules()
         end, close = marks.encode(codec.end), marks.encode(codec.close)
         self._strings = RawStrings(self.rules, end, close, marks, cdata=codec.cdata)
         self._end = self._strings.end
@@ -61,7 +48,9 @@ class TaggedGrammar:
             "item_separator": codec.item_separator,
             "key_separator": codec.key_separator,
         }
-        objects = [each for each in alternatives(schema, schema) if "object" in types(each)]
+        objects = [
+            each for each in nodes.alternatives(schema, schema) if "object" in nodes.types(each)
+        ]
         ways = [self._object(each) for each in objects]
         if not ways:
             raise GrammarRefused("no object satisfies it", "")
@@ -78,14 +67,14 @@ class TaggedGrammar:
             schema = schema | declared
         required = set(schema.get("required", ()))
         arguments: list[tuple[str, bool]] = []
-        for name, value in declared_members(schema).items():
+        for name, value in nodes.declared_members(schema).items():
             rule = self._argument(name, value, needed=name in required)
             if rule is not None:
                 arguments.append((rule, name in required))
-        other = self._further_arguments(further_members(schema))
+        other = self._further_arguments(nodes.further_members(schema))
         if 1 <= len(arguments) <= MAX_UNORDERED:
-            return self.rules.any_order(arguments, other, "", member_counts(schema))
-        if any(keyword in schema for keyword in MEMBER_COUNTS):
+            return self.rules.any_order(arguments, other, "", nodes.member_counts(schema))
+        if any(keyword in schema for keyword in nodes.MEMBER_COUNTS):
             raise GrammarRefused("the number of arguments in order", "")
         ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
         ordered.append(f"{other}*" if other else '""')
@@ -126,9 +115,9 @@ class TaggedGrammar:
 
     def _values(self, name: str, schema: Any) -> list[str]:
         """Return the rules of the values of an argument, each with the text after the key's."""
-        found = alternatives(schema, self._schema)
+        ways = nodes.alternatives(schema, self._schema)
         if not self._codec.types:
-            return self._of_kinds(name, found, argument_types(self._typed_by, name))
+            return self._of_kinds(name, ways, argument_types(self._typed_by, name))
         after = encoded_literal(
             self._marks.encode(self._codec.middle.partition("{type}")[2]), self._marks
         )
@@ -138,19 +127,19 @@ class TaggedGrammar:
         return [
             f"{quoted(attribute)} {after} {way}"
             for attribute, kinds in attributes.items()
-            for way in self._of_kinds(name, found, frozenset(kinds & {"string"} or kinds))
+            for way in self._of_kinds(name, ways, frozenset(kinds & {"string"} or kinds))
         ]
 
-    def _of_kinds(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
+    def _of_kinds(self, name: str, ways: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
         if "string" not in kinds:
-            kept = [each for each in (restricted(one, kinds) for one in found) if each]
+            kept = [each for each in (nodes.restricted(one, kinds) for one in ways) if each]
             return [f"{self._json(kept)} {self._end}"] if kept else []
         if kinds == {"string"}:
-            return self._texts(found, ())
-        return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
+            return self._texts(ways, ())
+        return [*self._texts(ways, self._read_as_json(kinds)), *self._others(name, ways, kinds)]
 
-    def _texts(self, found: list[dict[str, Any]], forbidden: Sequence[str]) -> list[str]:
-        strings = [restricted(one, frozenset({"string"})) for one in found]
+    def _texts(self, options: list[dict[str, Any]], forbidden: Sequence[str]) -> list[str]:
+        strings = [nodes.restricted(one, frozenset({"string"})) for one in options]
         ways = [self._strings.value(each, forbidden) for each in strings if each]
         return [way for way in ways if way]
 
@@ -160,38 +149,40 @@ class TaggedGrammar:
         begins = [first for kind, first in _FIRST_CHARACTERS.items() if kind in kinds]
         return scalars + [f"{first}(?s:.*)" for first in begins]
 
-    def _others(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
+    def _others(self, name: str, options: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
         """Return the rules for non-string values where raw text is also allowed. Scalars are one
         terminal with their end, because raw text would be preferred to them, and have no bounds."""
         ways = []
         scalars: dict[str, None] = {}
         has_bounds = False
-        for one in found:
-            each = restricted(one, kinds & _SCALARS)
-            if each is None:
+        for one in options:
+            other = nodes.restricted(one, kinds & _SCALARS)
+            if other is None:
                 continue
-            has_bounds = has_bounds or not each.keys().isdisjoint(BOUNDS)
-            values = listed(each)
+            has_bounds = has_bounds or not other.keys().isdisjoint(nodes.BOUNDS)
+            values = nodes.listed(other)
             if values is None:
-                scalars |= dict.fromkeys(PATTERNS[kind] for kind in PATTERNS if kind in types(each))
+                scalars |= dict.fromkeys(
+                    PATTERNS[kind] for kind in PATTERNS if kind in nodes.types(other)
+                )
             else:
                 scalars |= dict.fromkeys(exactly(json.dumps(value)) for value in values)
         if has_bounds:
             schema = self._typed_by.get("properties", {}).get(name, {})
-            self.rules.leave(schema, sorted(BOUNDS), f"/properties/{escape(name)}")
+            self.rules.leave(schema, sorted(nodes.BOUNDS), f"/properties/{escape(name)}")
         if scalars:
             ways.append(self._strings.scalars([*scalars]))
-        containers = [restricted(one, kinds & _CONTAINERS) for one in found]
-        some = [each for each in containers if each]
+        containers = [nodes.restricted(one, kinds & _CONTAINERS) for one in options]
+        some = [other for other in containers if other]
         if some:
             ways.append(f"{self._json(some)} {self._end}")
         return ways
 
-    def _json(self, found: list[dict[str, Any]]) -> str:
-        schema = found[0] if len(found) == 1 else {"anyOf": found}
+    def _json(self, ways: list[dict[str, Any]]) -> str:
+        schema = ways[0] if len(ways) == 1 else {"anyOf": ways}
         return self.rules.json(schema, self._definitions, self._options)
 
-    def _further_arguments(self, further: FurtherMembers | None) -> str:
+    def _further_arguments(self, further: nodes.FurtherMembers | None) -> str:
         """Return the rule of an argument that the schema does not declare; empty if there is none,
         or if the types of its values depend on its name."""
         combined = TypeReader(self._typed_by).combined(self._typed_by)

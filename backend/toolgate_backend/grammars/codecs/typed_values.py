@@ -196,8 +196,8 @@ class PythonicGrammar(StructuredGrammar):
 
 
 def python_literal(value: Any, mark: str = '"', *, json_objects: bool = False) -> str:
-    """The literal of a value, with `mark` around its strings, which have the escapes of JSON;
-    control characters without one are written as `\\x`. `json_objects`: dicts are JSON."""
+    """Return the literal of a value, with `mark` around its strings, which have the escapes of
+    JSON; control characters without one are written as `\\x`. `json_objects`: dicts are JSON."""
     if isinstance(value, str):
         written = "".join(_escaped(char) for char in value)
         return f"{mark}{written.replace(mark, _BACKSLASH + mark)}{mark}"

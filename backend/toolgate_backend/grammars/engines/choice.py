@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
+from toolgate_core.schema.preparation import prepare as preparation
 from toolgate_core.schema.preparation.engine_form import BOUNDS
-from toolgate_core.schema.preparation.prepare import (
-    PreparedSchema,
-    prepare,
-    prepare_canonical,
-    prepare_compilable,
-    prepare_type_only,
-)
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -71,25 +65,25 @@ class Choice:
 def fallback_choices(
     parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Choice]:
-    """The choices for a canonical schema (toolgate_core.schema.canonical), to try in turn if an
-    engine refuses one. Each enforces less than the previous. `compiles`: whether llguidance
-    compiles a prepared schema. Raises SchemaNotEnforceable if it is not a schema, or if no value
+    """Yield the choices for a canonical schema (toolgate_core.schema.canonical), to try in turn if
+    an engine refuses one. Each enforces less than the previous. `compiles`: whether llguidance
+    compiles a prepared schema. Raise SchemaNotEnforceable if it is not a schema, or if no value
     satisfies it."""
-    first = prepare(parameters)
+    first = preparation.prepare(parameters)
     yield _choice(first)
-    if not first.residual and (form := prepare_canonical(parameters)) is not None:
+    if not first.residual and (form := preparation.prepare_canonical(parameters)) is not None:
         yield _choice(form)
-    yield _choice(prepare_compilable(parameters, compiles))
-    yield _choice(prepare_type_only(parameters))
+    yield _choice(preparation.prepare_compilable(parameters, compiles))
+    yield _choice(preparation.prepare_type_only(parameters))
 
 
 def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:
-    """The choice for a schema that has already been prepared."""
+    """Return the choice for a schema that has already been prepared."""
     engine, reason = _engine(schema)
     return Choice(engine, reason, schema, residual)
 
 
-def _choice(prepared: PreparedSchema) -> Choice:
+def _choice(prepared: preparation.PreparedSchema) -> Choice:
     residual = tuple(
         ResidualKeyword(pointer=o.pointer, keyword=o.keyword) for o in prepared.residual
     )
@@ -109,8 +103,8 @@ def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
 
 
 def _objection(schema: Any) -> str | None:
-    """The reason why xgrammar cannot enforce this subschema, not considering those inside it; None
-    if it can."""
+    """Return the reason why xgrammar cannot enforce this subschema, not considering those inside
+    it; None if it can."""
     if not isinstance(schema, dict):
         return "a boolean schema"
     keywords = schema.keys() - ANNOTATIONS

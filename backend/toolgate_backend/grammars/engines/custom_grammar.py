@@ -59,7 +59,7 @@ class CustomGrammars:
             if texts.writing != "raw":  # so that no mask leads to a character without an escape
                 regex = f"{regex} & /(?s:{WRITABLE})*/"
                 if not self._has_text(regex):
-                    reason = "it matches only texts with control characters that calls can't have"
+                    reason = "it matches only texts with control characters that calls cannot have"
                     raise GrammarRefused(reason, "")
                 source = f"{_START}TEXT\nTEXT: {regex}"
         before, after = form.grammar_texts(name)
@@ -108,10 +108,10 @@ def _lark(grammar: Grammar) -> str:
 def _definition_error(message: str, grammar: Grammar) -> str:
     """llguidance's message with its place in words. A regular expression is one line of Lark in
     llguidance, so its place is left out."""
-    found = DEFINITION_ERROR.match(message)
-    if found is None:
+    match = DEFINITION_ERROR.match(message)
+    if match is None:
         return first_line(message)
-    line, column, reason = found.groups()
+    line, column, reason = match.groups()
     reason = " ".join(reason.split())
     return reason if grammar.syntax == "regex" else f"line {line}, column {column}: {reason}"
 
@@ -176,15 +176,15 @@ def _read(definition: str) -> dict[str, Tree[Any]]:
     try:
         loaded, _ = load_grammar(_COUNTS.sub(_plain, definition), "it", [], False)  # type: ignore[no-untyped-call]
     except LarkError as error:
-        found = _PLACE.search(str(error))
-        place = f"line {found[1]}, column {found[2]}: " if found else ""
+        match = _PLACE.search(str(error))
+        place = f"line {match[1]}, column {match[2]}: " if match else ""
         raise GrammarRefused(f"{place}only Lark's own syntax is supported", "") from error
     rules = {str(name): body for name, _, body, _ in loaded.rule_defs}
     return rules | {str(name): body for name, (body, _) in loaded.term_defs}
 
 
-def _plain(found: re.Match[str]) -> str:
+def _plain(match: re.Match[str]) -> str:
     """Return a count as a quantifier of Lark, of the same length; other text as it is."""
-    if found["least"] is None:
-        return found[0]
-    return ("+" if found["least"].strip("0") else "*").ljust(len(found[0]))
+    if match["least"] is None:
+        return match[0]
+    return ("+" if match["least"].strip("0") else "*").ljust(len(match[0]))

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
-from .custom_texts import FixedText, View
+from .custom_texts import Closings, FixedText, View
 from .llguidance_matcher import FreshMatcher
 
 MAX_TOKENS = 24
@@ -42,35 +42,40 @@ class Avoidance:
         self._forbid_completing(row, tail)
         if depth > MAX_TOKENS:
             return
-        words = row.view(np.uint32)
-        for token in self._approaching(tail):
-            if words[token >> 5] >> (token & 31) & 1:
-                text = searched + self._view.texts[token]
-                if text not in self._known:
-                    self._known[text] = self._can_avoid(token, tail, text, depth)
-                if not self._known[text]:
-                    words[token >> 5] &= ~np.uint32(1 << (token & 31))
+        tokens = self._approaching(tail)
+        dead_ends = [
+            token
+            for token in tokens[masks.allows(row, tokens)].tolist()
+            if not self._is_avoidable(token, tail, searched, depth)
+        ]
+        row &= ~masks.pack(dead_ends, 32 * len(row))
 
     def _forbid_completing(self, row: BitmaskRow, tail: bytes) -> None:
         for begun in range(len(self._forbidden)):
             if tail.endswith(self._forbidden[:begun]):
                 row &= ~self._view.completing(self._forbidden, begun)[: len(row)]
 
-    def _approaching(self, tail: bytes) -> list[int]:
+    def _approaching(self, tail: bytes) -> TokenIds:
         """Return the tokens that get near the forbidden text."""
-        return [
-            int(token)
+        approaching = [
+            self._view.approaching(self._forbidden, begun)
             for begun in range(len(self._forbidden) - 1)
             if tail.endswith(self._forbidden[:begun])
-            for token in self._view.approaching(self._forbidden, begun)
         ]
+        return np.concatenate(approaching or [masks.token_ids(())])
+
+    def _is_avoidable(self, token: int, tail: bytes, searched: bytes, depth: int) -> bool:
+        text = searched + self._view.texts[token]
+        if text not in self._known:
+            self._known[text] = self._can_avoid(token, tail, text, depth)
+        return self._known[text]
 
     def _can_avoid(self, token: int, tail: bytes, searched: bytes, depth: int) -> bool:
         """Return whether the input can end or go on after `token` without the forbidden text."""
         written = tail + self._view.texts[token]
         for probe in self._view.probes():
             consumed = self._matcher.try_consume_tokens([token, probe])
-            self._roll_back(consumed)
+            _roll_back(self._matcher, consumed)
             if not consumed:
                 return False
             if consumed == 2 and not self._is_near(written + self._view.texts[probe]):
@@ -80,10 +85,10 @@ class Avoidance:
         try:
             if self._matcher.is_stopped() or self._matcher.is_accepting():
                 return not self._matcher.is_error()
-            found = self._view.mask(self._matcher)
+            mask = self._view.mask(self._matcher)
             if self._matcher.is_error():
                 raise BackendError(self._matcher.get_error())
-            row = found[: len(self._view.plain)] & self._view.plain
+            row = self._view.plain_tokens(mask, len(self._view.plain))
             end = written[-(len(self._forbidden) - 1) :]
             others = row & ~masks.pack(self._approaching(end), 32 * len(row))
             self._forbid_completing(others, end)
@@ -92,11 +97,7 @@ class Avoidance:
             self.apply(row, end, searched, depth + 1)
             return bool(row.any())
         finally:
-            self._roll_back(1)
-
-    def _roll_back(self, count: int) -> None:
-        if count and not self._matcher.rollback(count):
-            raise BackendError(self._matcher.get_error())
+            _roll_back(self._matcher, 1)
 
     def _is_near(self, text: bytes) -> bool:
         forbidden = self._forbidden
@@ -118,24 +119,18 @@ class Parts:
     after: FixedText
     """The text after the input."""
     forbidden: bytes
-    """A text that the input can't contain; empty if it can contain all."""
+    """A text that the input cannot contain; empty if it can contain all."""
     view: View
 
     @cached_property
-    def closings(self) -> dict[int, tuple[int, int]]:
+    def closings(self) -> Closings:
         return self.view.closings(self.after.plain)
-
-    @cached_property
-    def closing_arrays(self) -> tuple[TokenIds, TokenIds]:
-        """The tokens of `closings`, and for each a token that spells its part of the input."""
-        parts = [part for part, _ in self.closings.values()]
-        return np.array([*self.closings], dtype=np.int64), np.array(parts, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class _State:
-    before: int = 0
-    """Position in the text before the input."""
+    before_written: int = 0
+    """Bytes of the text before the input that are written."""
     begun: bool = False
     """Whether the input has begun."""
     pending: bool = False
@@ -144,8 +139,9 @@ class _State:
     """Whether the input can go on."""
     tail: bytes = b""
     """The end of the input, as far as it may begin the forbidden text."""
-    ends: tuple[int, ...] = ()
-    """Possible positions in the text after the input."""
+    after_written: tuple[int, ...] = ()
+    """Bytes of the text after the input that may be written, one number for each possible end of
+    the input."""
     consumed: int = 0
     """Number of tokens of `Parts.input` so far."""
 
@@ -163,8 +159,8 @@ class CustomMatcher:
         if self.finished:
             return False
         state = self._go_on(token) if self._state.begun else self._begin(token)
-        if state.begun and not state.alive and not state.ends:
-            self._roll_back(state.consumed - self._state.consumed)
+        if state.begun and not state.alive and not state.after_written:
+            _roll_back(self._input, state.consumed - self._state.consumed)
             return False
         self._states.append(state)
         return True
@@ -173,7 +169,7 @@ class CustomMatcher:
         if count:
             consumed = self._state.consumed
             del self._states[-count:]
-            self._roll_back(consumed - self._state.consumed)
+            _roll_back(self._input, consumed - self._state.consumed)
 
     def fill(self, row: BitmaskRow) -> None:
         row[:] = 0
@@ -183,15 +179,15 @@ class CustomMatcher:
             return
         if state.alive:
             self._fill_input(row)
-        for end in self._ends_here():
-            _allow(row, self._parts.after.allowed(end))
+        for written in self._after_written():
+            masks.allow(row, self._parts.after.allowed(written))
 
     def forced(self) -> bytes:
         state = self._state
         if not state.begun:
-            return self._parts.before.units[state.before :]
-        if not state.alive and len(state.ends) == 1:
-            return self._parts.after.units[state.ends[0] :]
+            return self._parts.before.units[state.before_written :]
+        if not state.alive and len(state.after_written) == 1:
+            return self._parts.after.units[state.after_written[0] :]
         return b""
 
     def check(self) -> None:
@@ -201,7 +197,7 @@ class CustomMatcher:
 
     @property
     def finished(self) -> bool:
-        return len(self._parts.after) in self._state.ends
+        return len(self._parts.after) in self._state.after_written
 
     @property
     def complete(self) -> bool:
@@ -215,37 +211,37 @@ class CustomMatcher:
 
     def _begin(self, token: int) -> _State:
         state, before = self._state, self._parts.before
-        at = before.after(state.before, token)
-        if at is not None:
-            return replace(state, before=at, begun=at == len(before))
-        rest = before.units[state.before :]
-        ends: tuple[int, ...] = ()
+        written = before.after(state.before_written, token)
+        if written is not None:
+            return replace(state, before_written=written, begun=written == len(before))
+        rest = before.units[state.before_written :]
+        after_written: tuple[int, ...] = ()
         if _is_complete(self._input) and token in self._view.joints(rest, self._parts.after.plain):
-            ends = (len(self._view.texts[token]) - len(rest),)
+            after_written = (len(self._view.texts[token]) - len(rest),)
         part = self._view.openings(rest).get(token)
-        follows = replace(state, begun=True, ends=ends, alive=False)
+        follows = replace(state, begun=True, after_written=after_written, alive=False)
         return follows if part is None else self._with_part(follows, part)
 
     def _go_on(self, token: int) -> _State:
         state = self._state
-        moved = (self._parts.after.after(end, token) for end in self._ends_here())
-        ends = (*(end for end in moved if end is not None), *self._closed(token))
-        follows = replace(state, ends=ends, alive=False, pending=False)
+        moved = (self._parts.after.after(written, token) for written in self._after_written())
+        after_written = (*(n for n in moved if n is not None), *self._closed(token))
+        follows = replace(state, after_written=after_written, alive=False, pending=False)
         if not state.alive:
             return follows
         if state.pending:
-            return self._with_part(follows, token + self._view.offset)
+            return self._with_part(follows, self._view.after_backslash(token))
         begin = self._view.before_backslash(token)
         if begin is None:
             return self._with_part(follows, token)
-        if token not in self._view.possible_splits(self._mask_of_input()):
+        if token not in self._view.split_tokens(self._mask_of_input()):
             return follows
         if self._view.is_backslash(token):
             return replace(follows, alive=True, pending=True)
         return replace(self._with_part(follows, begin), pending=True)
 
     def _with_part(self, state: _State, part: int) -> _State:
-        """Return the state after a part of the input, a token of the view."""
+        """Return the state after a part of the input."""
         tail, forbidden = state.tail, self._parts.forbidden
         if forbidden:
             written = tail + self._view.texts[part]
@@ -257,11 +253,11 @@ class CustomMatcher:
         return replace(state, alive=True, tail=tail, consumed=state.consumed + 1)
 
     def _closed(self, token: int) -> tuple[int, ...]:
-        """Return the position in the text after the input, if `token` can end the input."""
-        state = self._state
-        if not state.alive or state.pending or token not in self._parts.closings:
+        """Return `after_written` after a token that ends the input."""
+        state, closings = self._state, self._parts.closings.by_token
+        if not state.alive or state.pending or token not in closings:
             return ()
-        part, length = self._parts.closings[token]
+        part, length = closings[token]
         return (length,) if self._can_end_with(part) else ()
 
     def _can_end_with(self, part: int) -> bool:
@@ -271,69 +267,54 @@ class CustomMatcher:
         if not _accepts(self._input, part):
             return False
         complete = _is_complete(self._input)
-        self._roll_back(1)
+        _roll_back(self._input, 1)
         return complete
 
-    def _ends_here(self) -> tuple[int, ...]:
-        """Return the positions in the text after the input that are possible now."""
+    def _after_written(self) -> tuple[int, ...]:
+        """Return `after_written` of the state, and 0 if the input can end here."""
         state = self._state
         complete = state.alive and not state.pending and _is_complete(self._input)
-        return (*state.ends, 0) if complete else state.ends
-
-    def _roll_back(self, count: int) -> None:
-        if count and not self._input.rollback(count):
-            raise BackendError(self._input.get_error())
+        return (*state.after_written, 0) if complete else state.after_written
 
     # --- masks ---
 
     def _fill_before(self, row: BitmaskRow) -> None:
-        state, before = self._state, self._parts.before
-        _allow(row, before.allowed(state.before))
-        rest = before.units[state.before :]
+        written, before = self._state.before_written, self._parts.before
+        masks.allow(row, before.allowed(written))
+        rest = before.units[written:]
         if _is_complete(self._input):
-            _allow(row, masks.token_ids(self._view.joints(rest, self._parts.after.plain)))
-        openings = self._view.openings(rest)
-        if openings:
-            found = self._mask_of_input().view(np.uint32)
-            tokens = (
-                token for token, part in openings.items() if found[part >> 5] >> (part & 31) & 1
-            )
-            _allow(row, masks.token_ids(tokens))
+            masks.allow(row, masks.token_ids(self._view.joints(rest, self._parts.after.plain)))
+        if openings := self._view.openings(rest):
+            tokens, parts = (np.array([*ids]) for ids in (openings, openings.values()))
+            masks.allow(row, tokens[masks.allows(self._mask_of_input(), parts)])
 
     def _fill_input(self, row: BitmaskRow) -> None:
-        found, view = self._mask_of_input(), self._view
-        width = len(row)
+        mask, view = self._mask_of_input(), self._view
         if self._state.pending:
-            assert view.escaped is not None
-            row[:] = found[view.offset // 32 :][:width] & view.escaped[:width]
+            row[:] = view.escaped_tokens(mask, len(row))
             return
-        row[:] = found[:width] & view.plain[:width]
-        if view.escaped is not None:
-            _allow(row, view.possible_splits(found))
+        row[:] = view.plain_tokens(mask, len(row))
+        masks.allow(row, view.split_tokens(mask))
         if self._parts.forbidden:
             Avoidance(self._input, view, self._parts.forbidden).apply(row, self._state.tail)
-        self._fill_closings(row, found)
+        self._fill_closings(row, mask)
 
-    def _fill_closings(self, row: BitmaskRow, found: BitmaskRow) -> None:
+    def _fill_closings(self, row: BitmaskRow, mask: BitmaskRow) -> None:
         """Allow tokens that end the input."""
-        tokens, parts = self._parts.closing_arrays
-        words = found.view(np.uint32)
-        possible = (words[parts >> 5] >> (parts & 31).astype(np.uint32)) & 1
-        allowed = (row.view(np.uint32)[tokens >> 5] >> (tokens & 31).astype(np.uint32)) & 1
-        at = np.flatnonzero(possible.astype(bool) & ~allowed.astype(bool))
-        if 0 < len(at) <= MAX_CLOSINGS:
-            closing = [int(tokens[each]) for each in at if self._can_end_with(int(parts[each]))]
-            _allow(row, masks.token_ids(closing))
+        _, tokens, parts = self._parts.closings
+        tokens = tokens[masks.allows(mask, parts) & ~masks.allows(row, tokens)]
+        if 0 < len(tokens) <= MAX_CLOSINGS:
+            masks.allow(row, masks.token_ids(filter(self._closed, tokens.tolist())))
 
     def _mask_of_input(self) -> BitmaskRow:
-        found = self._view.mask(self._input)
+        mask = self._view.mask(self._input)
         self.check()  # a mask is not valid if a limit was exceeded
-        return found
+        return mask
 
 
-def _allow(row: BitmaskRow, tokens: TokenIds) -> None:
-    words = np.uint32(1) << (tokens & 31).astype(np.uint32)
-    np.bitwise_or.at(row.view(np.uint32), tokens >> 5, words)
+def _roll_back(matcher: llguidance.LLMatcher, count: int) -> None:
+    if count and not matcher.rollback(count):
+        raise BackendError(matcher.get_error())
 
 
 def _accepts(matcher: llguidance.LLMatcher, token: int) -> bool:

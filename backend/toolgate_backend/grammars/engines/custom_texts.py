@@ -1,11 +1,8 @@
-"""The fixed texts around the input of a custom tool, token by token, and how the input is written
-between them: views of the vocabulary in which each token stands for the text that it spells inside
-a quoted string.
+"""The fixed texts around the input of a custom tool, token by token, and the vocabulary of the
+matcher of the input: the texts that tokens spell inside a quoted string.
 
-A grammar of text is matched over such a view, so it applies to the text and not to its escapes. An
-escape is often split over two tokens, such as `)\\` and `n`. Therefore a view has three parts: what
-each token spells, what each token spells after a backslash, and for each token that ends in a
-backslash the texts that it may become.
+A grammar of text is matched over this vocabulary, so it applies to the text and not to its escapes.
+docs/internals/token-graph.md has a picture of it.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import llguidance
 import llguidance.numpy
@@ -23,7 +20,7 @@ import numpy as np
 
 from toolgate_core.custom_tools import INPUT
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
-from toolgate_core.dialects.dialect import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import Codec, FlatTags, GemmaValues, Json, NestedTags, Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
@@ -43,7 +40,7 @@ class InputTexts:
     after: str
     writing: Writing
     forbidden: str = ""
-    """The text at which readers end a raw input, so that it can't contain it; not encoded."""
+    """The text at which readers end a raw input, so that it cannot contain it; not encoded."""
 
 
 def input_texts(codec: Codec, marks: Marks) -> InputTexts:
@@ -53,7 +50,7 @@ def input_texts(codec: Codec, marks: Marks) -> InputTexts:
             return InputTexts(f'{{"{INPUT}"{separator}"', '"}', "json")
         case Pythonic():
             return InputTexts(f'{INPUT}="', '"', "python")
-        case Tagged():
+        case FlatTags():
             types = dict(codec.types)
             middle = codec.middle.replace("{type}", types.get("string", ""))
             before = f"{codec.begin}{INPUT}{middle}{CDATA if codec.cdata else ''}"
@@ -76,7 +73,8 @@ def input_texts(codec: Codec, marks: Marks) -> InputTexts:
 
 @dataclass(frozen=True, eq=False)
 class FixedText:
-    """A text of a dialect, which may have marks. A position is a number of bytes of `units`."""
+    """A text of a dialect, which may have marks. A `written` is the number of bytes of `units` that
+    the tokens so far have."""
 
     units: bytes
     texts: Sequence[bytes]
@@ -93,24 +91,24 @@ class FixedText:
         """The text up to its first mark."""
         return self.units.partition(ESCAPE)[0]
 
-    def allowed(self, at: int) -> TokenIds:
+    def allowed(self, written: int) -> TokenIds:
         """Return the tokens with which the text can go on."""
-        if at not in self._allowed:
-            rest = self.units[at:]
+        if written not in self._allowed:
+            rest = self.units[written:]
             if rest.startswith(ESCAPE):
-                found = [int(rest[2 : rest.index(b"]")])]
+                tokens = [int(rest[2 : rest.index(b"]")])]
             else:
                 rest = rest.partition(ESCAPE)[0]
-                starts = (rest[:n] for n in range(1, len(rest) + 1))
-                found = [self.ids[start] for start in starts if start in self.ids]
-            self._allowed[at] = masks.token_ids(found)
-        return self._allowed[at]
+                starts = (rest[:length] for length in range(1, len(rest) + 1))
+                tokens = [self.ids[start] for start in starts if start in self.ids]
+            self._allowed[written] = masks.token_ids(tokens)
+        return self._allowed[written]
 
-    def after(self, at: int, token: int) -> int | None:
-        """Return the position after a token; None if it does not belong here."""
+    def after(self, written: int, token: int) -> int | None:
+        """Return how much is written after a token; None if it does not belong here."""
         text = self.texts[token] if token < len(self.texts) else b""
         unit = text or mark_unit(token)
-        return at + len(unit) if self.units.startswith(unit, at) else None
+        return written + len(unit) if self.units.startswith(unit, written) else None
 
 
 _JSON = {escape: text.encode() for escape, text in zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}
@@ -124,43 +122,55 @@ NEAR = 2
 PROBES = (b" ", b"a", b"1", b"\n", b"*")
 MAX_TEXTS = 64
 """Maximum number of texts whose openings, closings and other tokens are cached."""
-_QUOTE, _BACKSLASH, _FIRST_PRINTABLE = 0x22, 0x5C, 0x20
 _SPECIAL = re.compile(rb'["\\\x00-\x1f]')
+_PIECES = re.compile(rb'\\.|[^"\\\x00-\x1f]+', re.DOTALL)
+"""Escapes, and the text between them."""
+
+
+class Closings(NamedTuple):
+    """Tokens that end an input and go on with the text after it."""
+
+    by_token: Mapping[int, tuple[int, int]]
+    """The part of the input alone, and the number of bytes of the text after it."""
+    tokens: TokenIds
+    parts: TokenIds
 
 
 class View:
-    """A vocabulary in which each token stands for the text that it spells in a writing."""
+    """The vocabulary of the matcher of an input. Its tokens are *parts*: the text that a token of
+    the model spells in a writing, by its id; what it spells after a backslash (`after_backslash`);
+    and what a token that ends in a backslash may become (`before_backslash`)."""
 
     def __init__(self, tokenizer: llguidance.LLTokenizer, writing: Writing) -> None:
         """Takes about a second for a large vocabulary, unless the writing is raw."""
         self.writing = writing
         self.tokenizer = tokenizer
         self.texts: Sequence[bytes] = [
-            b"" if tokenizer.is_special_token(at) else bytes(tokenizer.decode_bytes([at]))
-            for at in range(tokenizer.vocab_size)
+            b"" if tokenizer.is_special_token(token) else bytes(tokenizer.decode_bytes([token]))
+            for token in range(tokenizer.vocab_size)
         ]
         """The bytes of each token; empty for special tokens."""
-        self.spelled = [*map(self._spelled_by, self.texts)]
+        self._spelled = [*map(self._spelled_by, self.texts)]
         """What each token spells; empty if it is no part of a text."""
-        self.plain = _row(self.spelled)
+        self.plain = _filled(self._spelled)
         """The tokens that are parts of a text."""
-        self.escaped: BitmaskRow | None = None
-        """The tokens that are parts of a text after a backslash; None if there are no escapes."""
-        self.offset = words_per_row(len(self.texts)) * 32
-        """What is added to the id of a token after a backslash."""
-        self.split = masks.token_ids(())
+        self._escaped: BitmaskRow = np.zeros_like(self.plain)
+        """The tokens that are parts of a text after a backslash."""
+        self._escaped_begin = words_per_row(len(self.texts)) * 32
+        """The first part of a token after a backslash."""
+        self._split = masks.token_ids(())
         """The tokens that end in a backslash."""
-        self.split_offset, self.ways = 2 * self.offset, 0
-        """The place of their texts, one row of `ways` for each: without the backslash, and with
-        each escape."""
+        self._split_begin, self._split_parts = 2 * self._escaped_begin, 1
+        """The first part of `_split`, and the number of parts of each of them: the text without
+        the backslash, and with each escape."""
         if writing != "raw":
             self._add_escapes(_ESCAPES[writing])
-        self._sorted = sorted((text, at) for at, text in enumerate(self.texts) if text)
-        self._ids = {text: at for at, text in enumerate(self.spelled) if text}
-        """By text: a token that spells it."""
-        self.ids = {text: at for at, text in enumerate(self.texts) if text}
+        self._sorted = sorted((text, token) for token, text in enumerate(self.texts) if text)
+        self._parts = {text: part for part, text in enumerate(self._spelled) if text}
+        """By text: a part that is this text."""
+        self.ids = {text: token for token, text in enumerate(self.texts) if text}
         """By bytes: a token that has them."""
-        self._split_rows = {int(token): at for at, token in enumerate(self.split)}
+        self._split_numbers = {int(token): number for number, token in enumerate(self._split)}
         self.closings = lru_cache(MAX_TEXTS)(self._closings)
         self.openings = lru_cache(MAX_TEXTS)(self._openings)
         self.completing = lru_cache(MAX_TEXTS)(self._completing)
@@ -172,54 +182,64 @@ class View:
             for text in self.texts
         ]
         split: list[int] = []
-        ways: list[bytes] = []
+        split_texts: list[bytes] = []
         for token, text in enumerate(self.texts):
-            if self.spelled[token] or not text.endswith(b"\\"):
+            if self._spelled[token] or not text.endswith(b"\\"):
                 continue
             begin = unescaped(text[:-1], escapes)
             if begin or len(text) == 1:
                 split.append(token)
-                ways += [begin, *(begin + escape for escape in escapes.values())]
-        padding = [b""] * (self.offset - len(self.texts))
-        tokens = Tokens(
-            [*self.spelled, *padding, *escaped, *padding, *ways], end=self.tokenizer.eos_token
-        )
-        wrapper = llguidance.TokenizerWrapper(tokens)
-        self.tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=len(tokens.tokens))
-        self.escaped = _row(escaped)
-        self.split, self.ways = masks.token_ids(split), 1 + len(escapes)
+                split_texts += [begin, *(begin + escape for escape in escapes.values())]
+        padding = [b""] * (self._escaped_begin - len(self.texts))
+        parts = [*self._spelled, *padding, *escaped, *padding, *split_texts]
+        wrapper = llguidance.TokenizerWrapper(Tokens(parts, end=self.tokenizer.eos_token))
+        self.tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=len(parts))
+        self._escaped = _filled(escaped)
+        self._split, self._split_parts = masks.token_ids(split), 1 + len(escapes)
+
+    def after_backslash(self, token: int) -> int:
+        """Return the part of a token after a backslash."""
+        return self._escaped_begin + token
 
     def before_backslash(self, token: int) -> int | None:
-        """Return the place of the text of a token without the backslash in which it ends; None if
-        it does not end in one."""
-        at = self._split_rows.get(token)
-        return None if at is None else self.split_offset + at * self.ways
+        """Return the part of a token without the backslash at its end; None if there is none."""
+        number = self._split_numbers.get(token)
+        return None if number is None else self._split_begin + number * self._split_parts
 
     def is_backslash(self, token: int) -> bool:
         return self.texts[token] == b"\\"
 
-    def possible_splits(self, found: BitmaskRow) -> TokenIds:
-        """Return the tokens that end in a backslash after which an escape is possible. `found`: the
-        mask over the view."""
-        bits = np.unpackbits(found[self.split_offset // 32 :].view(np.uint8), bitorder="little")
-        rows = bits[: len(self.split) * self.ways].reshape(-1, self.ways)
-        return self.split[rows[:, 1:].any(axis=1)]
+    def plain_tokens(self, mask: BitmaskRow, width: int) -> BitmaskRow:
+        """Return the tokens whose text a mask of parts allows. `width`: words of the result."""
+        return mask[:width] & self.plain[:width]
 
-    def _closings(self, after: bytes) -> dict[int, tuple[int, int]]:
-        """Return the tokens that end an input and go on with the text after it: by token, a token
-        that spells the part of the input alone, and the number of bytes of the text after it."""
-        found: dict[int, tuple[int, int]] = {}
+    def escaped_tokens(self, mask: BitmaskRow, width: int) -> BitmaskRow:
+        """Return the tokens whose text after a backslash a mask of parts allows."""
+        return mask[self._escaped_begin // 32 :][:width] & self._escaped[:width]
+
+    def split_tokens(self, mask: BitmaskRow) -> TokenIds:
+        """Return the tokens that end in a backslash, if a mask allows an escape after it."""
+        if not len(self._split):
+            return self._split
+        bits = np.unpackbits(mask[self._split_begin // 32 :].view(np.uint8), bitorder="little")
+        parts = bits[: len(self._split) * self._split_parts].reshape(-1, self._split_parts)
+        return self._split[parts[:, 1:].any(axis=1)]
+
+    def _closings(self, after: bytes) -> Closings:
+        """`after`: the text after the input."""
+        closings: dict[int, tuple[int, int]] = {}
         first = after[:1]
         for text, token in self._sorted:
-            at = text.find(first, 1) if first else -1
-            while at > 0:
-                if after.startswith(text[at:]):
-                    spelled = self._spelled_by(text[:at])
-                    if spelled in self._ids:
-                        found[token] = self._ids[spelled], len(text) - at
+            end = text.find(first, 1) if first else -1
+            while end > 0:
+                if after.startswith(text[end:]):
+                    part = self._parts.get(self._spelled_by(text[:end]))
+                    if part is not None:
+                        closings[token] = part, len(text) - end
                     break
-                at = text.find(first, at + 1)
-        return found
+                end = text.find(first, end + 1)
+        parts = np.array([part for part, _ in closings.values()], dtype=np.int64)
+        return Closings(closings, np.array([*closings], dtype=np.int64), parts)
 
     def joints(self, before: bytes, after: bytes) -> list[int]:
         """Return the tokens that go on from the text before an empty input to the text after it."""
@@ -232,73 +252,58 @@ class View:
     def _completing(self, text: bytes, begun: int) -> BitmaskRow:
         """Return the tokens that complete `text`, of which `begun` bytes are written; with 0, those
         that contain it."""
-        rest = text[begun:]
-        found = (
-            token
-            for token, each in enumerate(self.texts)
-            if (each.startswith(rest) if begun else rest in each)
-        )
-        return masks.pack(found, len(self.texts))
+        rest, texts = text[begun:], enumerate(self.texts)
+        if begun:
+            return masks.pack(
+                (at for at, whole in texts if whole.startswith(rest)), len(self.texts)
+            )
+        return masks.pack((at for at, whole in texts if rest in whole), len(self.texts))
 
     def _approaching(self, text: bytes, begun: int) -> TokenIds:
         """Return the tokens after which at least `NEAR` bytes of `text` are written, but not all,
         if `begun` bytes are written before them."""
-        ends = [text[:n] for n in range(NEAR, len(text))]
+        ends = [text[:length] for length in range(NEAR, len(text))]
         if begun:
             ends = [end[begun:] for end in ends if len(end) > begun]
             return masks.token_ids([self.ids[end] for end in ends if end in self.ids])
-        return masks.token_ids(
-            [at for at, each in enumerate(self.texts) if each.endswith((*ends,))]
-        )
+        texts = enumerate(self.texts)
+        return masks.token_ids(token for token, whole in texts if whole.endswith((*ends,)))
 
     def probes(self) -> list[int]:
         """Return tokens that often can continue a text."""
         return [self.ids[each] for each in PROBES if each in self.ids]
 
     def _openings(self, text: bytes) -> dict[int, int]:
-        """Return the tokens that begin with `text` and go on with a part of an input: by token, a
-        token that spells that part alone."""
-        found: dict[int, int] = {}
-        at = bisect_left(self._sorted, (text, -1))
-        while at < len(self._sorted) and self._sorted[at][0].startswith(text):
-            whole, token = self._sorted[at]
-            spelled = self._spelled_by(whole[len(text) :])
-            if spelled in self._ids:
-                found[token] = self._ids[spelled]
-            at += 1
-        return found
+        """Return the tokens that begin with `text` and go on with a part of an input: the part."""
+        openings: dict[int, int] = {}
+        for whole, token in self._sorted[bisect_left(self._sorted, (text, -1)) :]:
+            if not whole.startswith(text):
+                break
+            part = self._parts.get(self._spelled_by(whole[len(text) :]))
+            if part is not None:
+                openings[token] = part
+        return openings
 
     def mask(self, matcher: llguidance.LLMatcher) -> BitmaskRow:
-        """Return the mask of a matcher over the view; empty if it has stopped."""
-        found = np.zeros(words_per_row(self.tokenizer.vocab_size), dtype=np.int32)
+        """Return the mask of parts of a matcher; empty if it has stopped."""
+        mask = np.zeros(words_per_row(self.tokenizer.vocab_size), dtype=np.int32)
         if not matcher.is_stopped():
-            llguidance.numpy.fill_next_token_bitmask(matcher, found.reshape(1, -1))
-        return found
+            llguidance.numpy.fill_next_token_bitmask(matcher, mask.reshape(1, -1))
+        return mask
 
 
-def _row(texts: Sequence[bytes]) -> BitmaskRow:
-    return masks.pack((at for at, text in enumerate(texts) if text), len(texts))
+def _filled(texts: Sequence[bytes]) -> BitmaskRow:
+    return masks.pack((token for token, text in enumerate(texts) if text), len(texts))
 
 
 def unescaped(text: bytes, escapes: Mapping[int, bytes]) -> bytes:
     """Return the text that `text` spells; empty if it is no complete part of a string."""
     if not _SPECIAL.search(text):
         return text
-    spelled, at = bytearray(), 0
-    while at < len(text):
-        byte = text[at]
-        if byte == _BACKSLASH:
-            escape = escapes.get(text[at + 1]) if at + 1 < len(text) else None
-            if escape is None:
-                return b""
-            spelled += escape
-            at += 2
-        elif byte == _QUOTE or byte < _FIRST_PRINTABLE:
-            return b""
-        else:
-            spelled.append(byte)
-            at += 1
-    return bytes(spelled)
+    pieces = _PIECES.findall(text)
+    spelled = [escapes.get(piece[1], b"") if piece[:1] == b"\\" else piece for piece in pieces]
+    complete = sum(map(len, pieces)) == len(text) and all(spelled)
+    return b"".join(spelled) if complete else b""
 
 
 class Tokens:
@@ -311,7 +316,7 @@ class Tokens:
         self.tokens = tokens
         self.eos_token_id = end
         self.special_token_ids = special
-        self._bytes = {text: at for at, text in reversed([*enumerate(tokens)]) if len(text) == 1}
+        self._bytes = {text: id for id, text in reversed([*enumerate(tokens)]) if len(text) == 1}
 
     def __call__(self, text: Any) -> list[int]:
         raw = text if isinstance(text, bytes) else text.encode()

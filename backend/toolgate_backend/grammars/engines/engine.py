@@ -78,7 +78,7 @@ class CompiledGrammar:
         self.size = size
         """Size in memory in bytes; 0 if the engine compiles lazily."""
         self.serialize = serialize
-        """Returns the grammar as text, without the vocabulary; None if it has no such form."""
+        """Return the grammar as text, without the vocabulary; None if it has no such form."""
 
     @cached_property
     def fixed_prefix(self) -> bytes:

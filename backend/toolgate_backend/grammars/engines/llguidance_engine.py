@@ -31,8 +31,7 @@ def tokenizer_text(tokenizer: Any) -> str:
     llguidance's tokenizer in any process. llguidance/hf.py does both at once.
 
     All added tokens become special. llguidance knows the marks among them by their ids only, and
-    otherwise decides by the form of the text: `｜DSML｜` would be text, `<tool_call>` would not.
-    """
+    otherwise decides by the form of the text: `｜DSML｜` would be text, `<tool_call>` would not."""
     backend = copy(tokenizer.backend_tokenizer)
     backend.no_padding()
     backend.no_truncation()
@@ -101,7 +100,7 @@ class LLGuidanceEngine:
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
     ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
         """Return a grammar for arguments that are not JSON, and the keywords that it does not
-        enforce. `typed_by` is the canonical schema, by which the gateway reads the values. Raises
+        enforce. `typed_by` is the canonical schema, by which the gateway reads the values. Raise
         GrammarRefused."""
         rules = rules_of_call(form, name, close_objects(parameters), typed_by)
         marks = tuple(

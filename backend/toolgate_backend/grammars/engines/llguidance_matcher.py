@@ -42,8 +42,7 @@ class LLGuidanceMatcher:
 
     llguidance (1.7.6) keeps the parser's rows of a mask, and after a rollback takes them for those
     of other tokens: after a mask at `{"`, the mask at `["` is that of a member's name. A copy takes
-    6 to 400 µs, and sequences without drafts do not need it.
-    """
+    6 to 400 µs, and sequences without drafts do not need it."""
 
     def __init__(self, fresh: FreshMatcher, marks: tuple[Mark, ...]) -> None:
         self._fresh = fresh
@@ -80,7 +79,7 @@ class LLGuidanceMatcher:
             raise BackendError(self._matcher.get_error())
 
     def _finish(self, matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
-        """Check and correct the mask that `matcher` has computed. Raises BackendError."""
+        """Check and correct the mask that `matcher` has computed. Raise BackendError."""
         if matcher.is_error():  # a limit was exceeded, so the mask is not valid
             self._fresh.renew()
             raise BackendError(matcher.get_error())

@@ -17,21 +17,9 @@ from typing import Any
 from toolgate_core.schema.preparation.engine_form import has_large_numbers
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
-from ..codecs.nodes import (
-    BOUNDS,
-    MEMBER_COUNTS,
-    OF_ARRAYS,
-    OF_OBJECTS,
-    OF_TEXT,
-    FurtherMembers,
-    declared_members,
-    further_members,
-    member_counts,
-    types,
-    without_root_references,
-)
+from ..codecs import nodes
 from ..codecs.raw_strings import undeclared
-from ..codecs.rules import MAX_UNORDERED, Rules, exact_numbers, quoted
+from ..codecs.rules import MAX_UNORDERED, GrammarRules, exact_numbers, quoted
 
 MAX_RULES = 400_000
 """Maximum length of the rules, in characters. Definitions are repeated in each value that uses
@@ -50,7 +38,7 @@ class TooLarge(Exception):
 def member_rules(schema: dict[str, Any], options: Mapping[str, Any]) -> str | None:
     """Return the rules whose first is `arguments`; None if no object inside has an order. `schema`
     is in engine form, `options` are llguidance's. Raise TooLarge."""
-    schema = without_root_references(schema)
+    schema = nodes.without_root_references(schema)
     grammar = _Members(schema, options)
     if not grammar.has_order(schema):
         return None
@@ -61,7 +49,7 @@ def member_rules(schema: dict[str, Any], options: Mapping[str, Any]) -> str | No
 class _Members:
     def __init__(self, schema: dict[str, Any], options: Mapping[str, Any]) -> None:
         self.schema = schema
-        self.rules = Rules()
+        self.rules = GrammarRules()
         self._options = {"x-guidance": dict(options)}
         self._definitions = schema.get("$defs", {})
         self._item = quoted(str(options["item_separator"]))
@@ -92,10 +80,10 @@ class _Members:
         if only(node, "allOf"):
             return self.has_order(self._merge(node["allOf"]))
         if is_plain_object(node):
-            names = declared_members(node)
+            names = nodes.declared_members(node)
             inside = [*names.values(), node.get("additionalProperties")]
             inside += node.get("patternProperties", {}).values()
-            counted = bool(names) and any(keyword in node for keyword in MEMBER_COUNTS)
+            counted = bool(names) and any(keyword in node for keyword in nodes.MEMBER_COUNTS)
             return counted or len(names) > 1 or any(map(self.has_order, inside))
         return is_plain_array(node) and self.has_order(node["items"])
 
@@ -106,9 +94,9 @@ class _Members:
         """Return one object instead of an `allOf` of objects; None if there is none."""
         key = json.dumps(parts)
         if key not in self._merged:
-            found = [self._at_end(part) for part in parts]
-            few = len(self._merged) < MAX_MERGED and all(isinstance(each, dict) for each in found)
-            self._merged[key] = merged(found) if few else None
+            objects = [self._at_end(part) for part in parts]
+            few = len(self._merged) < MAX_MERGED and all(isinstance(each, dict) for each in objects)
+            self._merged[key] = merged(objects) if few else None
         return self._merged[key]
 
     def _at_end(self, node: Any) -> Any:
@@ -132,12 +120,14 @@ class _Members:
             return self._one_of(node["anyOf"])
         if is_plain_array(node):
             return self._array(node)
-        others = types(node) - {"object"}
+        others = nodes.types(node) - {"object"}
         if "number" in others:
             others -= {"integer"}
         if not others:
             return self._object(node)
-        rest = {k: v for k, v in node.items() if k not in OF_OBJECTS} | {"type": sorted(others)}
+        rest = {k: v for k, v in node.items() if k not in nodes.OF_OBJECTS} | {
+            "type": sorted(others)
+        }
         return self.rules.add("value", f"{self._object(node)} | {self._json(rest)}")
 
     def _json(self, node: Any) -> str:
@@ -181,26 +171,26 @@ class _Members:
         further = self._further(node)
         required = node.get("required", ())
         members = []
-        for name, each in possible(node).items():
-            body = f"{quoted(_name(name))} {self._colon} {self.value(each)}"
+        for name, value in possible(node).items():
+            body = f"{quoted(_name(name))} {self._colon} {self.value(value)}"
             members.append((self.rules.add("member", body), name in required))
         if members:
-            inner = self.rules.any_order(members, further, self._item, member_counts(node))
+            inner = self.rules.any_order(members, further, self._item, nodes.member_counts(node))
         else:
-            least, most = member_counts(node)
+            least, most = nodes.member_counts(node)
             some = "" if most == 0 else further
             inner = self.rules.repeated(some, self._item, least, most) if some else ""
         return self.rules.add("object", f'"{{" {inner} "}}"')
 
     def _further(self, node: dict[str, Any]) -> str | None:
         """Return an undeclared member; None if there may be none."""
-        found = further_members(node)
-        if found is None:
+        further = nodes.further_members(node)
+        if further is None:
             return None
-        body = f"{self._names(found)} {self._colon} {self.value(found.schema)}"
+        body = f"{self._names(further)} {self._colon} {self.value(further.schema)}"
         return self.rules.add("further", body)
 
-    def _names(self, names: FurtherMembers) -> str:
+    def _names(self, names: nodes.FurtherMembers) -> str:
         if names.pattern is not None:
             return self._json({"type": "string", "pattern": names.pattern})
         return undeclared(self.rules, KEY, map(_name, sorted(names.declared)))
@@ -210,7 +200,7 @@ def _name(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-_OF_OTHER_TYPES = frozenset({*OF_ARRAYS, *BOUNDS, *OF_TEXT}) - {"allOf"}
+_OF_OTHER_TYPES = frozenset({*nodes.OF_ARRAYS, *nodes.BOUNDS, *nodes.OF_TEXT}) - {"allOf"}
 _OF_PLAIN_ARRAYS = frozenset({"type", "items", "minItems", "maxItems", "$defs"})
 _PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ud800-\udfff]*')
 
@@ -226,11 +216,13 @@ def is_plain_array(node: dict[str, Any]) -> bool:
 def is_plain_object(node: dict[str, Any]) -> bool:
     """Return whether it is an object, among other types, whose members can be in any order."""
     present = node.keys() - {"type", "$defs"}
-    if "object" not in types({k: v for k, v in node.items() if k == "type"}):
+    if "object" not in nodes.types({k: v for k, v in node.items() if k == "type"}):
         return False
-    if not present.intersection(OF_OBJECTS) or present.difference(OF_OBJECTS, _OF_OTHER_TYPES):
+    if not present.intersection(nodes.OF_OBJECTS) or present.difference(
+        nodes.OF_OBJECTS, _OF_OTHER_TYPES
+    ):
         return False
-    names = declared_members(node)
+    names = nodes.declared_members(node)
     if len(names) > MAX_UNORDERED or not all(map(_PLAIN.fullmatch, names)):
         return False
     return all(names[name] is not False for name in node.get("required", ()))
@@ -238,30 +230,32 @@ def is_plain_object(node: dict[str, Any]) -> bool:
 
 def possible(node: dict[str, Any]) -> dict[str, Any]:
     """Return the members with names that an object may have."""
-    return {name: schema for name, schema in declared_members(node).items() if schema is not False}
+    return {
+        name: schema for name, schema in nodes.declared_members(node).items() if schema is not False
+    }
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return one object with the members of these, all of which it has to be; None if there is none
     that is plain."""
-    if not all(types(part) == {"object"} and is_plain_object(part) for part in parts):
+    if not all(nodes.types(part) == {"object"} and is_plain_object(part) for part in parts):
         return None
-    if any(word in part for part in parts for word in ("patternProperties", *MEMBER_COUNTS)):
+    if any(word in part for part in parts for word in ("patternProperties", *nodes.MEMBER_COUNTS)):
         return None
-    names = dict.fromkeys(name for part in parts for name in declared_members(part))
+    names = dict.fromkeys(name for part in parts for name in nodes.declared_members(part))
     others = [part.get("additionalProperties", True) for part in parts]
-    made = {
+    whole = {
         "type": "object",
         "properties": {
             name: _all(
-                [declared_members(p).get(name, o) for p, o in zip(parts, others, strict=True)]
+                [nodes.declared_members(p).get(name, o) for p, o in zip(parts, others, strict=True)]
             )
             for name in names
         },
         "required": [*dict.fromkeys(n for part in parts for n in part.get("required", ()))],
         "additionalProperties": _all(others),
     }
-    return made if is_plain_object(made) else None
+    return whole if is_plain_object(whole) else None
 
 
 def _all(schemas: list[Any]) -> Any:

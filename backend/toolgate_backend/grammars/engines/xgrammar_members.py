@@ -75,10 +75,10 @@ def member_rules(schema: dict[str, Any], separators: tuple[str, str]) -> str | N
 
 def _sets(node: Mapping[str, Any], most: int) -> int:
     """Return the number of rules for sets of members."""
-    own = len(node.get("properties", ()))
+    declared = len(node.get("properties", ()))
     inside = [*node.get("properties", {}).values(), *node.get("anyOf", ())]
     inside += [node["items"]] if "items" in node else []
-    return (2**own if 1 < own <= most else 0) + sum(_sets(each, most) for each in inside)
+    return (2**declared if 1 < declared <= most else 0) + sum(_sets(each, most) for each in inside)
 
 
 class _Rules:

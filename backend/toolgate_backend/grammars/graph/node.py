@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, NamedTuple
 
-from toolgate_core.schema.string_languages import Counted, State, StringLanguage
+from toolgate_core.schema.string_languages import LengthState, State, StringLanguage
 
 from ...tokens.masks import Row
 from ..engines.engine import Matcher
@@ -56,7 +56,7 @@ class Node:
         (enforcement/jump_forward.py)."""
         self.place: Place | None = None
         """For the bounds on values."""
-        self.position: Position | None = None
+        self.position: StringPosition | None = None
         """Inside a string whose language is known."""
         self.opens: PlainTable | None = None
         """The kind of the string that begins at this node, until its language is known."""
@@ -75,7 +75,7 @@ FREE_TEXT = b""
 """Stands for all texts of a string after which any text may follow."""
 
 
-class Position(NamedTuple):
+class StringPosition(NamedTuple):
     """A position inside a string."""
 
     anchor: Node
@@ -88,7 +88,7 @@ class Position(NamedTuple):
     """The character, the escape or the end that may have begun."""
 
     @property
-    def counted(self) -> Counted | None:
+    def counted(self) -> LengthState | None:
         """If only the number of characters matters: that."""
         return None if self.begun else self.language.counted(self.state)
 
@@ -103,7 +103,7 @@ class CountedEdges(dict[int, Node]):
     """The edges of a node inside a string of which only the number of characters matters. Those of
     tokens after which the text is whole are found by their number of characters."""
 
-    def __init__(self, counts: bytes, counted: Counted, nodes: dict[int, Node]) -> None:
+    def __init__(self, counts: bytes, counted: LengthState, nodes: dict[int, Node]) -> None:
         """`counts`: the number of characters of each token, or 0. `nodes` are those that this one
         leads to, by their number of characters."""
         super().__init__()
@@ -202,9 +202,9 @@ class GraphMemory:
                 node = self._dropped.pop()
             except IndexError:
                 return
-            found = [*node.next.values(), *(node.texts or {}).values()]
+            following = [*node.next.values(), *(node.texts or {}).values()]
             if isinstance(node.next, CountedEdges):
-                found += node.next.nodes.values()
+                following += node.next.nodes.values()
                 node.next.nodes.clear()
             node.next, node.ends, node.texts, node.position = NOTHING, NOTHING, None, None
-            self._dropped.extend(found)
+            self._dropped.extend(following)

@@ -27,15 +27,15 @@ from .node import (
     CountedEdges,
     GraphMemory,
     Node,
-    Position,
     PrivateText,
+    StringPosition,
 )
 from .value_bounds import ValueBounds, narrowed
 from .value_places import Place, mark_of, value_of
 
 
 @dataclass(eq=False)
-class Shared:
+class GraphContext:
     """What the token graphs of a process share: tokens, rows, tables and memory."""
 
     unit_bytes: Sequence[bytes]
@@ -43,7 +43,7 @@ class Shared:
     allowed: BitmaskRow
     """The tokens that the text of a grammar may have."""
     refused: frozenset[int]
-    """All special ones that it can't have."""
+    """All special ones that it cannot have."""
     rows: Rows
     bounds: ValueBounds
     max_bytes: InitVar[int]
@@ -70,7 +70,7 @@ class Shared:
 class NodeMaker:
     """Not thread-safe."""
 
-    def __init__(self, grammar: MeasuredGrammar, shared: Shared) -> None:
+    def __init__(self, grammar: MeasuredGrammar, shared: GraphContext) -> None:
         self._shared = shared
         compiled = grammar.compiled
         self._tables = {kind.quote: shared.table(kind) for kind in compiled.free.strings}
@@ -187,7 +187,7 @@ class NodeMaker:
         return node.row
 
     def _fill(self, node: Node, words: BitmaskRow) -> None:
-        """Write the engine's mask of the tokens that a grammar may allow. Raises BackendError."""
+        """Write the engine's mask of the tokens that a grammar may allow. Raise BackendError."""
         shared = self._shared
         matcher = self._scouts.take(node)
         matcher.fill(words)
@@ -220,7 +220,7 @@ class NodeMaker:
     def opening(self, place: Place | None, text: bytes) -> tuple[int, PlainTable] | None:
         """Return where the string begins in which a text ends, and its kind; None if it does not
         end in a string that began in it. `place` is the one before the text."""
-        bounds, found = self._bounds, None
+        bounds, begin = self._bounds, None
         if bounds is None or place is None or not self._tables:
             return None
         mark = mark_of(bounds.after(place, text))
@@ -230,9 +230,9 @@ class NodeMaker:
         for at in range(len(text)):
             place = bounds.after(place, text[at : at + 1])
             if is_outside and mark_of(place) is not None:
-                found = at + 1
+                begin = at + 1
             is_outside = mark_of(place) is None
-        return None if found is None else (found, self._tables[mark])
+        return None if begin is None else (begin, self._tables[mark])
 
     def begin_string(self, node: Node) -> None:
         """Find out the language of the string that begins at a node."""
@@ -251,9 +251,9 @@ class NodeMaker:
         with suppress(BackendError):  # a limit of the engine: then nothing is known
             language = self._languages.of(may_begin)
             if language is not None:
-                self.set_position(node, Position(node, table, language, language.begin))
+                self.set_position(node, StringPosition(node, table, language, language.begin))
 
-    def set_position(self, node: Node, position: Position) -> None:
+    def set_position(self, node: Node, position: StringPosition) -> None:
         """Note where a node is, so that it is found again."""
         anchor, counted = position.anchor, position.counted
         anchor.texts = {} if anchor.texts is None else anchor.texts

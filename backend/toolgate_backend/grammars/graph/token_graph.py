@@ -21,8 +21,8 @@ from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from ..text_kinds import FreeTexts
-from .node import Node, Position
-from .node_maker import NodeMaker, Shared
+from .node import Node, StringPosition
+from .node_maker import GraphContext, NodeMaker
 from .value_places import value_of
 
 _BEGUN = re.compile(rb"-|-?\d[\d.eE+-]*")
@@ -79,15 +79,15 @@ class Numbers:
 
 def _shape(number: bytes) -> bytes:
     """Return a number of which all digits are 1, but a zero at the beginning."""
-    found = _INTEGER.fullmatch(number)
-    assert found is not None
-    return found[1] + found[2] + _DIGIT.sub(b"1", found[3])
+    digits = _INTEGER.fullmatch(number)
+    assert digits is not None
+    return digits[1] + digits[2] + _DIGIT.sub(b"1", digits[3])
 
 
 class TokenGraph:
     """All methods can be called from any thread, with any node of this grammar."""
 
-    def __init__(self, grammar: MeasuredGrammar, shared: Shared) -> None:
+    def __init__(self, grammar: MeasuredGrammar, shared: GraphContext) -> None:
         self._shared = shared
         self._maker = NodeMaker(grammar, shared)
         self._numbers = Numbers(grammar.compiled.free)
@@ -197,7 +197,7 @@ class TokenGraph:
         return after
 
     def _inside(
-        self, node: Node, token: int, row: Row, position: Position, whole: bytes, begun: bytes
+        self, node: Node, token: int, row: Row, position: StringPosition, whole: bytes, begun: bytes
     ) -> Node | None:
         """Return the node after a token with which a text goes on inside a string: after `position`
         comes `whole`, which ends with `begun`."""
@@ -224,12 +224,12 @@ class TokenGraph:
         known = None if anchor.texts is None else anchor.texts.get(text)
         if known is not None:
             return self._maker.joined(node, token, known, row)
-        made = self._maker.made(node, token)
-        if made is not None:
+        new = self._maker.made(node, token)
+        if new is not None:
             if anchor.texts is None:
                 anchor.texts = {}
-            anchor.texts[text] = made
-        return made
+            anchor.texts[text] = new
+        return new
 
     def _opened(self, node: Node, token: int, row: Row, length: int) -> Node | None:
         """Return the node after a token with which a string begins, after `length` bytes, and goes
@@ -237,8 +237,8 @@ class TokenGraph:
         text = self._shared.unit_bytes[token]
         before, content = text[:length], text[length:]
         anchor: Node | None = node if content else None
-        for each in self._shared.token_index.cover(before) or [-1]:
-            anchor = None if anchor is None else self._extended(anchor, each)
+        for opening in self._shared.token_index.cover(before) or [-1]:
+            anchor = None if anchor is None else self._extended(anchor, opening)
         if anchor is None or anchor is node:
             return None
         if anchor.opens is not None:
@@ -253,7 +253,7 @@ class TokenGraph:
 class TokenGraphs:
     """The graphs of the loaded grammars. A graph goes with its grammar."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: GraphContext) -> None:
         self.shared = shared
         self.memory = shared.memory
         self.memory.begin_anew = self._begin_anew
@@ -264,9 +264,9 @@ class TokenGraphs:
         """Return the graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
-            made = TokenGraph(grammar, self.shared)
+            new = TokenGraph(grammar, self.shared)
             with self._lock:
-                graph = self._graphs.setdefault(grammar.compiled, made)
+                graph = self._graphs.setdefault(grammar.compiled, new)
         graph.renew()
         return graph
 

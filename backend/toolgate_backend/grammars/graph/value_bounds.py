@@ -142,8 +142,8 @@ class GrammarBounds:
 
 def narrowed(row: BitmaskRow, refused: Sequence[BitmaskRow]) -> BitmaskRow:
     """Return a mask without the first tokens of `refused` without which some remain."""
-    for each in refused:
-        left = row & ~each
+    for refused_row in refused:
+        left = row & ~refused_row
         if left.any():
             return left
     return row

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from toolgate_core.dialects.dialect import GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import FlatTags, GemmaValues, NestedTags, Pythonic
 
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
@@ -60,7 +60,7 @@ def mark_of(place: Place) -> bytes | None:
     return b"" if place.raw else place.quote or None
 
 
-class _Quoted:
+class _QuotedStrings:
     """Strings in quotation marks."""
 
     begin = BEGIN
@@ -77,10 +77,10 @@ class _Quoted:
         """Return the place after some more text. `place` is one of this reader's."""
         quote = b""
 
-        def outside(found: re.Match[bytes]) -> bytes:
+        def outside(match: re.Match[bytes]) -> bytes:
             nonlocal quote
-            closed = found.lastindex is not None
-            quote = b"" if closed else next(m for m in self._marks if found[0].startswith(m))
+            closed = match.lastindex is not None
+            quote = b"" if closed else next(m for m in self._marks if match[0].startswith(m))
             return b'"'
 
         text = place.begun + text
@@ -104,7 +104,7 @@ class _Quoted:
         return self._ending.search(token) is not None
 
 
-JSON = _Quoted((b'"',), escapes=True)
+JSON = _QuotedStrings((b'"',), escapes=True)
 
 
 class _Tags:
@@ -112,7 +112,7 @@ class _Tags:
 
     begin = BETWEEN
 
-    def __init__(self, form: CallForm, codec: Tagged) -> None:
+    def __init__(self, form: CallForm, codec: FlatTags) -> None:
         def encoded(text: str) -> bytes:
             return units(form.marks.encode(text), form.marks)
 
@@ -168,11 +168,11 @@ class _NestedTags:
         if at < 0 and not place.between and not (b"<" in text or b">" in text):
             return place._replace(word=_word(place.word + text), tail=self._tail(seen))
         head = seen[at:] if at >= 0 else place.head + text if place.head else b""
-        found = self._value.fullmatch(head)
-        if found is not None:
-            if tags.get(found[1]) == "json":
-                return Place(word=_word(found[2]), tail=self._tail(seen))
-            return BETWEEN._replace(raw=True, tail=self._tail(found[2]))
+        value = self._value.fullmatch(head)
+        if value is not None:
+            if tags.get(value[1]) == "json":
+                return Place(word=_word(value[2]), tail=self._tail(seen))
+            return BETWEEN._replace(raw=True, tail=self._tail(value[2]))
         is_tag = b">" not in head[len(self._namespace) :] and len(head) <= MAX_NAME
         return BETWEEN._replace(head=head if is_tag else b"", tail=self._tail(seen))
 
@@ -183,21 +183,21 @@ class _NestedTags:
         return False
 
 
-PlaceReader = _Quoted | _Tags | _NestedTags
+PlaceReader = _QuotedStrings | _Tags | _NestedTags
 
 
 def reader_of(form: CallForm) -> PlaceReader:
     """Return the reader of a dialect's calls."""
     match form.codec:
-        case Tagged() as codec:
+        case FlatTags() as codec:
             return _Tags(form, codec)
         case NestedTags() as codec:
             return _NestedTags(form, codec)
         case GemmaValues(quote=quote):
             mark = units(form.marks.encode(quote), form.marks)
-            return _Quoted((mark,), escapes=False)
+            return _QuotedStrings((mark,), escapes=False)
         case Pythonic():
-            return _Quoted((b'"', b"'"), escapes=True)
+            return _QuotedStrings((b'"', b"'"), escapes=True)
         case _:
             return JSON
 

@@ -21,7 +21,7 @@ class Location:
     anything, or forbids the value."""
 
     def __init__(
-        self, whole: _Document, schemas: tuple[Any, ...], types: frozenset[str] = ALL
+        self, whole: _ArgumentsSchema, schemas: tuple[Any, ...], types: frozenset[str] = ALL
     ) -> None:
         self._whole = whole
         self._schema = {"anyOf": [*schemas]}
@@ -31,10 +31,10 @@ class Location:
 
     @classmethod
     def root(cls, parameters: Mapping[str, Any]) -> Location:
-        return cls(_Document(parameters), (parameters,), frozenset({"object"}))
+        return cls(_ArgumentsSchema(parameters), (parameters,), frozenset({"object"}))
 
     def member(self, key: str | int) -> Location:
-        """The place of a member of the object here, or of an item of the array."""
+        """Return the place of a member of the object here, or of an item of the array."""
         if isinstance(key, int):
             key = min(key, self._prefix)
         known = self._whole.members
@@ -44,8 +44,8 @@ class Location:
 
     def _member(self, key: str | int) -> Location:
         types = self._whole.reader.member(self._schema, key) if self._schema["anyOf"] else NONE
-        found = {id(one): one for each in self._combined for one in own_members(each, key)}
-        return Location(self._whole, tuple(found.values()), types or ALL)
+        schemas = {id(one): one for each in self._combined for one in own_members(each, key)}
+        return Location(self._whole, tuple(schemas.values()), types or ALL)
 
     @property
     def _combined(self) -> list[Mapping[str, Any]]:
@@ -58,7 +58,7 @@ class Location:
         return max((len(each) for each in first if isinstance(each, list)), default=0)
 
 
-class _Document:
+class _ArgumentsSchema:
     """The schema of all arguments, and what was read in it."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -85,8 +85,7 @@ class NestedArguments(SteppedParser):
     A value that begins with a tag is an array if the schema allows one, and either the first tag is
     that of an item or no object is allowed; else an object. A value without text is a string, an
     array or an object, the first of these that is allowed. Any other text is JSON if it is a scalar
-    of an allowed type, or if no string is allowed, and else a string.
-    """
+    of an allowed type, or if no string is allowed, and else a string."""
 
     def __init__(self, codec: NestedTags, parameters: Mapping[str, Any], marks: Marks) -> None:
         super().__init__(marks, NestedArguments._element)
@@ -106,7 +105,7 @@ class NestedArguments(SteppedParser):
     # --- steps ---
 
     def _element(self) -> str | None:
-        """A tag that begins a value, or the end tag of the container."""
+        """Return a tag that begins a value, or the end tag of the container."""
         outermost = len(self._open) == 1
         text = self._pending.text.lstrip(SPACE)
         if text == self._begin or self._begin.startswith(text):
@@ -164,7 +163,7 @@ class NestedArguments(SteppedParser):
         return None if scalars.may_begin_with(known) else self._begin_raw()
 
     def _empty(self, types: frozenset[str]) -> str:
-        """A value without text."""
+        """Return a value without text."""
         self._pending.skip_space()
         self._step = NestedArguments._close_tag
         for kind, written in (("string", '""'), ("array", "[]"), ("object", "{}")):
@@ -203,11 +202,11 @@ class NestedArguments(SteppedParser):
         return text
 
     def _raw(self) -> str | None:
-        found = self._pending.string_until(self._namespace)
-        if found is None or not found[1]:
-            return found and found[0]
+        string = self._pending.string_until(self._namespace)
+        if string is None or not string[1]:
+            return string and string[0]
         self._step = NestedArguments._close_tag
-        return f'{found[0]}"'
+        return f'{string[0]}"'
 
     def _close_container(self) -> str | None:
         closed = self._open[-1].end

@@ -18,8 +18,7 @@ class ArgumentsParser:
     the text is split over calls of `feed`, except for the split of the JSON text. Values are passed
     on as text: numbers keep their digits, and nothing is converted by guessing.
 
-    Errors: ArgumentsError for text that is not in the codec's form.
-    """
+    Errors: ArgumentsError for text that is not in the codec's form."""
 
     finished = False
     """Whether the arguments are complete. The text after them is in `rest`."""
@@ -27,16 +26,16 @@ class ArgumentsParser:
     """The text after the arguments that was fed; empty unless `finished`."""
 
     def feed(self, text: str) -> str:
-        """The JSON text that follows from `text`; may be empty."""
+        """Return the JSON text that follows from `text`; may be empty."""
         raise NotImplementedError
 
     def cut(self) -> str:
-        """The rest of the JSON text if the text ends here, by `max_tokens`. It is unfinished JSON
-        unless the arguments were complete: a string that was cut off stays open."""
+        """Return the rest of the JSON text if the text ends here, by `max_tokens`. It is unfinished
+        JSON unless the arguments were complete: a string that was cut off stays open."""
         return ""
 
     def copy(self) -> Self:
-        """An independent copy with the same state."""
+        """Return an independent copy with the same state."""
         return copy(self)
 
 
@@ -49,12 +48,13 @@ class ArgumentsError(ValueError):
 
 
 def escaped(text: str) -> str:
-    """The text as it stands inside a JSON string."""
+    """Return the text as it stands inside a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def overlap(text: str, end: str) -> int:
-    """The length of the longest end of `text` that is a beginning of `end`, but not all of it."""
+    """Return the length of the longest end of `text` that is a beginning of `end`, but not all of
+    it."""
     for length in range(min(len(text), len(end) - 1), 0, -1):
         if text.endswith(end[:length]):
             return length
@@ -78,13 +78,13 @@ class Pending:
         return taken
 
     def take_string(self, length: int) -> str:
-        """Take text of a string, in the form of JSON. Raises ArgumentsError if it has a mark."""
+        """Take text of a string, in the form of JSON. Raise ArgumentsError if it has a mark."""
         self.check(self.text[:length])
         return escaped(self.take(length))
 
     def string_until(self, end: str) -> tuple[str, bool] | None:
         """Take the text of a string up to `end`, as far as it is known, in the form of JSON, and
-        return whether `end` follows it; None if more text is needed. Raises ArgumentsError."""
+        return whether `end` follows it; None if more text is needed. Raise ArgumentsError."""
         at = self.text.find(end)
         if at >= 0:
             return self.take_string(at), True
@@ -92,7 +92,7 @@ class Pending:
         return (self.take_string(known), False) if known else None
 
     def length_before(self, end: str) -> int:
-        """The length of the text that comes before `end`, which is not in it as a whole."""
+        """Return the length of the text that comes before `end`, which is not in it as a whole."""
         return len(self.text) - overlap(self.text, end)
 
     def skip_space(self) -> bool:
@@ -128,7 +128,7 @@ class SteppedParser(ArgumentsParser):
         return twin
 
     def feed(self, text: str) -> str:
-        """Raises ArgumentsError."""
+        """Raise ArgumentsError."""
         self._pending.text += text
         written: list[str] = []
         while not self.finished and (more := self._step(self)) is not None:
@@ -141,7 +141,7 @@ class SteppedParser(ArgumentsParser):
 #
 # Families without type attributes write a string as raw text and all other values as JSON. Reader
 # and grammar tell the two apart by the types that the schema allows. A text that is read as a
-# scalar, although a string is allowed in its place, can't be a string: readers decide it by
+# scalar, although a string is allowed in its place, cannot be a string: readers decide it by
 # `Scalars`, and grammars forbid it.
 
 INTEGER = r"-?(?:0|[1-9][0-9]*)"
@@ -198,7 +198,7 @@ class JsonArguments(ArgumentsParser):
         self._length = 0
 
     def feed(self, text: str) -> str:
-        """Raises ArgumentsError if the text does not begin with an object."""
+        """Raise ArgumentsError if the text does not begin with an object."""
         if self.finished:
             self.rest += text
             return ""
@@ -214,27 +214,27 @@ class JsonArguments(ArgumentsParser):
         return text[:end]
 
     def _end(self, text: str) -> int | None:
-        """The position after the object; None if it does not end in `text`."""
+        """Return the position after the object; None if it does not end in `text`."""
         at = 1 if self._escaped and text else 0
         self._escaped = self._escaped and not text
         while at < len(text):
             if self._in_string:
-                found = _IN_STRING.search(text, at)
-                if found is None:
+                match = _IN_STRING.search(text, at)
+                if match is None:
                     return None
-                at = found.end()
-                if found.group() == '"':
+                at = match.end()
+                if match.group() == '"':
                     self._in_string = False
                 elif at == len(text):
                     self._escaped = True
                 else:
                     at += 1
                 continue
-            found = _OUTSIDE.search(text, at)
-            if found is None:
+            match = _OUTSIDE.search(text, at)
+            if match is None:
                 return None
-            at = found.end()
-            char = found.group()
+            at = match.end()
+            char = match.group()
             if char == '"':
                 self._in_string = True
             elif char in "{[":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...schema.types import ALL, argument_types
-from ..dialect import Tagged
+from ..dialect import FlatTags
 from ..marks import Marks
 from .parser import Scalars, SteppedParser, escaped
 
@@ -23,7 +23,7 @@ class TaggedArguments(SteppedParser):
     an object or array and these are allowed. Masks let an undeclared argument of an open object be
     written twice; the JSON text then has it twice, too, and the last one counts."""
 
-    def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
+    def __init__(self, codec: FlatTags, parameters: Mapping[str, Any], marks: Marks) -> None:
         super().__init__(marks, TaggedArguments._between)
         self._codec = codec
         self._marks = marks
@@ -125,7 +125,7 @@ class TaggedArguments(SteppedParser):
         return '"'
 
     def _raw(self) -> str | None:
-        """A string until the first `close`."""
+        """Return a string until the first `close`."""
         at = self._pending.text.find(self._close)
         if at < 0:
             known = self._pending.length_before(self._end_text)
@@ -138,12 +138,12 @@ class TaggedArguments(SteppedParser):
         return written + '"'
 
     def _cdata(self) -> str | None:
-        found = self._pending.string_until(CDATA_END)
-        if found is None or not found[1]:
-            return found and found[0]
+        string = self._pending.string_until(CDATA_END)
+        if string is None or not string[1]:
+            return string and string[0]
         self._pending.take(len(CDATA_END))
         self._step = TaggedArguments._end
-        return found[0] + '"'
+        return string[0] + '"'
 
     def _json(self) -> str | None:
         """JSON until `end` outside a string."""
@@ -152,10 +152,10 @@ class TaggedArguments(SteppedParser):
             if self._escaped:
                 self._escaped, at = False, at + 1
             elif self._in_string:
-                found = _STRING_END.search(text, at)
-                at = found.end() if found else len(text)
-                if found:
-                    self._escaped = found.group() == "\\"
+                quote = _STRING_END.search(text, at)
+                at = quote.end() if quote else len(text)
+                if quote:
+                    self._escaped = quote.group() == "\\"
                     self._in_string = self._escaped
             elif text.startswith(end, at):
                 written = self._pending.take(at)

@@ -58,7 +58,7 @@ class TypedValues(SteppedParser):
     # --- what differs between codecs ---
 
     def _key(self) -> str | None:
-        """A key, or the beginning of one that is a string; None if more text is needed."""
+        """Return a key, or the beginning of one that is a string; None if more text is needed."""
         raise NotImplementedError
 
     def _begin_string(self) -> bool | None:
@@ -77,7 +77,7 @@ class TypedValues(SteppedParser):
     # --- steps ---
 
     def _member(self) -> str | None:
-        """A key, or the end of an object."""
+        """Return a key, or the end of an object."""
         if not self._pending.skip_space():
             return None
         opened = "" if self._begun else "{"
@@ -101,7 +101,7 @@ class TypedValues(SteppedParser):
         return ": "
 
     def _value(self) -> str | None:
-        """The beginning of a value, or the end of an array."""
+        """Return the beginning of a value, or the end of an array."""
         if not self._pending.skip_space():
             return None
         first = self._pending.text[0]
@@ -127,25 +127,25 @@ class TypedValues(SteppedParser):
         return separator
 
     def _scalar(self) -> str | None:
-        found = _SCALAR.match(self._pending.text)
-        assert found is not None
-        if found.end() == len(self._pending.text):
+        match = _SCALAR.match(self._pending.text)
+        assert match is not None
+        if match.end() == len(self._pending.text):
             return None
-        text = found.group()
+        text = match.group()
         written = WORDS.get(text, text)
         if text not in WORDS and not _NUMBER.fullmatch(text):
             raise self._pending.error(
                 f"A value is neither a string, number, boolean nor null: {text!r}."
             )
-        self._pending.take(found.end())
+        self._pending.take(match.end())
         self._step = TypedValues._after_value
         return written
 
     def _string(self) -> str | None:
-        found = self._string_text()
-        if found is None:
+        string = self._string_text()
+        if string is None:
             return None
-        text, ended = found
+        text, ended = string
         if not ended:
             return text
         self._step = TypedValues._after_key if self._is_key else TypedValues._after_value
@@ -188,8 +188,7 @@ class GemmaArguments(TypedValues):
     """Without `braces`, the arguments end before the `}` of the call, which is in `rest`.
 
     A string ends at the next quote mark: there is no escape. A key can also be a string, as in the
-    declarations of tools.
-    """
+    declarations of tools."""
 
     OUTER_END = "}"
 
@@ -201,7 +200,7 @@ class GemmaArguments(TypedValues):
             self._step = GemmaArguments._begin
 
     def _begin(self) -> str | None:
-        """The brace before the first key, which has no JSON of its own."""
+        """Return the brace before the first key, which has no JSON of its own."""
         if not self._pending.skip_space():
             return None
         if self._pending.text[0] != "{":
@@ -217,15 +216,15 @@ class GemmaArguments(TypedValues):
         if begins:
             self._step, self._is_key = TypedValues._string, True
             return '"'
-        found = _BARE_KEY.match(self._pending.text)
-        assert found is not None
-        if found.end() == len(self._pending.text):
+        match = _BARE_KEY.match(self._pending.text)
+        assert match is not None
+        if match.end() == len(self._pending.text):
             return None
-        name = found.group()
-        if self._pending.text[found.end()] != ":" or not name:
+        name = match.group()
+        if self._pending.text[match.end()] != ":" or not name:
             raise self._pending.error("A key is not followed by its value.")
         self._pending.check(name)
-        self._pending.take(found.end() + 1)
+        self._pending.take(match.end() + 1)
         self._step = TypedValues._value
         return f'"{escaped(name.rstrip())}": '
 
@@ -236,10 +235,10 @@ class GemmaArguments(TypedValues):
         return None if self._quote.startswith(self._pending.text) else False
 
     def _string_text(self) -> tuple[str, bool] | None:
-        found = self._pending.string_until(self._quote)
-        if found is not None and found[1]:
+        text = self._pending.string_until(self._quote)
+        if text is not None and text[1]:
             self._pending.take(len(self._quote))
-        return found
+        return text
 
     def _cut_string(self) -> str:
         return escaped(self._pending.text)
@@ -268,8 +267,7 @@ class PythonicArguments(TypedValues):
     """The arguments end before the `)` of the call, which is in `rest`.
 
     Strings can have either quotation mark. Keys of dicts must be strings. With `json_objects`,
-    strings in dicts can have the escape `\\/`; all other escapes of JSON are also Python's.
-    """
+    strings in dicts can have the escape `\\/`; all other escapes of JSON are also Python's."""
 
     OUTER_END = ")"
     takes_end = False
@@ -286,12 +284,12 @@ class PythonicArguments(TypedValues):
                 raise self._pending.error("A key of a dict is not a string.")
             self._step, self._is_key = TypedValues._string, True
             return '"'
-        found = _NAME.match(self._pending.text)
-        assert found is not None
-        after = self._pending.text[found.end() :].lstrip(" ")
+        match = _NAME.match(self._pending.text)
+        assert match is not None
+        after = self._pending.text[match.end() :].lstrip(" ")
         if not after:
             return None
-        name = found.group()
+        name = match.group()
         if after[0] != "=" or not name:
             raise self._pending.error("An argument is not written as a name and a value.")
         self._pending.check(name)

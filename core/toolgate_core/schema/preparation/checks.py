@@ -47,9 +47,9 @@ def _check_validity(schema: Any) -> None:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:
         path = pointer_of(error.instance_path)
-        given, problem = error.instance, error.message
-        if isinstance(given, str) and problem.endswith('is not a "regex"'):
-            problem = problem_of(given)
+        value, problem = error.instance, error.message
+        if isinstance(value, str) and problem.endswith('is not a "regex"'):
+            problem = problem_of(value)
         raise SchemaNotEnforceable(
             f"The schema is not a valid JSON Schema: {problem}.", pointer=path
         ) from error
@@ -70,28 +70,28 @@ def problem_of(pattern: str) -> str:
 
 
 def unsatisfiable_part(schema: Any) -> str | None:
-    """JSON Pointer of the innermost subschema without a value if no value satisfies the schema;
-    None if one may, or if that is not known."""
+    """Return the JSON Pointer of the innermost subschema without a value if no value satisfies the
+    schema; None if one may, or if that is not known."""
     try:
-        found = find_unsatisfiable(schema, validate_formats=True, offline=True)
+        pointers = find_unsatisfiable(schema, validate_formats=True, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
         return None
-    parts = (each for each in found if not each.endswith(("/additionalProperties", "/items")))
-    return max(parts, key=lambda pointer: pointer.count("/")) if "" in found else None
+    parts = (each for each in pointers if not each.endswith(("/additionalProperties", "/items")))
+    return max(parts, key=lambda pointer: pointer.count("/")) if "" in pointers else None
 
 
 # --- patterns without a text, and references without an end ---
 
 
 def _no_value(schema: Any, endless: Collection[str]) -> SchemaNotEnforceable:
-    found = [(pointer, node) for pointer, node in reachable(schema) if pointer in endless]
-    for pointer, node in found:
+    parts = [(pointer, node) for pointer, node in reachable(schema) if pointer in endless]
+    for pointer, node in parts:
         if _has_no_text(node):
             return SchemaNotEnforceable(
                 "No string matches the pattern. Write it without delimiters and flags (/…/i).",
                 pointer=f"{pointer}/pattern",
             )
-    references = (pointer_of_ref(node.get("$ref")) for _, node in found)
+    references = (pointer_of_ref(node.get("$ref")) for _, node in parts)
     return SchemaNotEnforceable(
         "No finite value satisfies it, because it requires itself.",
         pointer=next((each for each in references if each is not None and each in endless), ""),
@@ -105,7 +105,7 @@ def _has_no_text(schema: dict[str, Any]) -> bool:
 
 
 def _endless(schema: Any) -> Collection[str]:
-    """The JSON Pointers of the parts of a schema that no finite value satisfies, such as a
+    """Return the JSON Pointers of the parts of a schema that no finite value satisfies, such as a
     property that requires itself. The engines accept such schemas, and a constrained model then
     writes until its tokens are used up. Only required parts are considered."""
     endless = {
@@ -124,7 +124,7 @@ def _endless(schema: Any) -> Collection[str]:
 
 
 def _needed(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
-    """Sets of JSON Pointers: of each set, a value needs one subschema."""
+    """Yield sets of JSON Pointers: of each set, a value needs one subschema."""
     if "enum" in schema or "const" in schema:
         return
     if _has_no_text(schema):

@@ -14,8 +14,10 @@ from typing import Any
 
 import jsonschema_rs
 
+from ...errors import SchemaNotEnforceable
 from ...pointer import escape
 from ..canonical import canonical_json
+from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS, BUILT_IN, CHECKED, DEFINITIONS, LENGTHS, PATTERNS
 from ..patterns import for_engines, is_maskable, matches_nothing
 from ..types import ALL, own_types, type_of
@@ -28,6 +30,7 @@ from ..walk import (
     reachable,
     subschemas,
 )
+from .checks import unsatisfiable_part
 
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
 
@@ -51,8 +54,8 @@ class PropertyOrder:
                     self._listed.setdefault(name, []).append(len(self._lists) - 1)
 
     def sort(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """Properties in the order of the declaration that shares most names with them, then of the
-        other declarations."""
+        """Return the properties in the order of the declaration that shares most names with them,
+        then of the other declarations."""
         common = Counter(at for name in properties for at in self._listed.get(name, ()))
         names = [name for at, _ in common.most_common() for name in self._lists[at]]
         known = [name for name in dict.fromkeys(names) if name in properties]
@@ -60,8 +63,8 @@ class PropertyOrder:
 
 
 def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
-    """A copy of a normalised or canonical schema, with its properties in `order`. It is equivalent,
-    except that formats are narrowed to their patterns."""
+    """Return a copy of a normalised or canonical schema, with its properties in `order`. It is
+    equivalent, except that formats are narrowed to their patterns."""
     schema = deep_copy(schema)
     move_targets_to_defs(schema, find_references(schema))
     for _, node in [*subschemas(schema)]:
@@ -77,6 +80,46 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             for keyword in _LAST & node.keys():
                 node[keyword] = node.pop(keyword)
     return schema
+
+
+def engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    """Return the schema in the form that the engines support; None if they do not support all of
+    it. Raise SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies
+    it."""
+    is_plain, is_small = traits(schema)
+    if not is_plain and is_small:
+        form = canonical_engine_form(schema, order, whole=whole)
+        if form is not None:
+            return form
+    return _supported_form(schema, order)
+
+
+def canonical_engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    """Return the canonical form of a small schema as `engine_form` does."""
+    try:
+        canonical = jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
+        return None
+    if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
+        pointer = unsatisfiable_part(schema) or ""
+        raise SchemaNotEnforceable("No value satisfies the schema.", pointer=pointer)
+    form = canonical.to_json_schema()
+    return _supported_form(with_open_objects(form) if has_open_objects(schema) else form, order)
+
+
+def _supported_form(schema: Any, order: PropertyOrder) -> Any:
+    form = to_engine_form(schema, order)
+    return None if any(unsupported_keywords(form)) else form
+
+
+def traits(schema: Any) -> tuple[bool, bool]:
+    """Return whether a schema is plain (the engines support all its keywords, in every
+    combination), and whether it is small enough for the canonical form."""
+    nodes = [node.keys() & ASSERTIONS for _, node in reachable(schema)]
+    is_plain = not any(
+        keywords - _PLAIN or (keywords & _COMBINING and len(keywords) > 1) for keywords in nodes
+    )
+    return is_plain, len(nodes) <= MAX_SUBSCHEMAS
 
 
 def _format(node: dict[str, Any]) -> None:
@@ -131,10 +174,10 @@ def _arrays(node: dict[str, Any], schema: Any) -> None:
     most = min(node.get("maxItems", MAX_LENGTH + 1), len(values) if is_set else MAX_LENGTH + 1)
     counts = range(node.get("minItems", 0), most + 1)
     arrays = (permutations(values, n) if is_set else product(values, repeat=n) for n in counts)
-    made = [[*each] for each in islice(chain.from_iterable(arrays), MAX_ARRAYS + 1)]
-    if len(made) <= MAX_ARRAYS and most <= MAX_LENGTH:
+    listed = [[*each] for each in islice(chain.from_iterable(arrays), MAX_ARRAYS + 1)]
+    if len(listed) <= MAX_ARRAYS and most <= MAX_LENGTH:
         rules = {"$defs": schema.get("$defs", {})} | {k: node[k] for k in _COUNTED & node.keys()}
-        node["enum"] = [*filter(jsonschema_rs.validator_for(rules).is_valid, made)]
+        node["enum"] = [*filter(jsonschema_rs.validator_for(rules).is_valid, listed)]
         for keyword in _LISTED - {"type"}:
             node.pop(keyword, None)
 
@@ -176,6 +219,10 @@ SUPPORTED = frozenset(
 values or in certain combinations. xgrammar enforces fewer (see grammars/engines/choice.py in the
 backend)."""
 
+_PLAIN = SUPPORTED - {"allOf"}
+_COMBINING = frozenset({"$ref", "anyOf"})
+MAX_SUBSCHEMAS = 3_000
+"""Maximum number of subschemas for the canonical form, which can take exponential time."""
 BOUNDS = frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"})
 NUMERIC = BOUNDS | {"const", "enum", "multipleOf"}
 EXACT = 2**53
@@ -184,7 +231,7 @@ engines' own rules for larger integers are exact."""
 
 
 def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
-    """The JSON Pointer and the name of each unsupported keyword."""
+    """Yield the JSON Pointer and the name of each unsupported keyword."""
     for pointer, node in reachable(schema):
         for keyword in node:
             if not _is_supported(node, keyword):
@@ -232,14 +279,14 @@ def has_readable_names(node: dict[str, Any]) -> bool:
 
 
 def _never_negative(node: dict[str, Any]) -> bool:
-    """Whether the schema excludes negative numbers. llguidance excludes them next to `multipleOf`,
-    so masks would exclude valid values of other schemas."""
+    """Return whether the schema excludes negative numbers. llguidance excludes them next to
+    `multipleOf`, so masks would exclude valid values of other schemas."""
     return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
 
 
 def is_exact(value: Any, most: int = EXACT, *, integers: bool = False) -> bool:
-    """Whether double precision represents every number in a value exactly, because none exceeds
-    `most`. `integers`: those may have any size."""
+    """Return whether double precision represents every number in a value exactly, because none
+    exceeds `most`. `integers`: those may have any size."""
     pending = [value]
     while pending:
         value = pending.pop()

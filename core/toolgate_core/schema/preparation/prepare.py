@@ -12,14 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
-import jsonschema_rs
-
-from ...errors import SchemaNotEnforceable
 from ...pointer import escape
-from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS, CHECKED
 from ..patterns import is_maskable
 from ..walk import (
@@ -31,16 +26,16 @@ from ..walk import (
     schema_objects,
     schemas_in,
 )
-from .checks import check_schema, unsatisfiable_part
+from .checks import check_schema
 from .engine_form import (
     BOUNDS,
     EXACT,
     NUMERIC,
-    SUPPORTED,
     PropertyOrder,
+    canonical_engine_form,
+    engine_form,
     is_exact,
-    to_engine_form,
-    unsupported_keywords,
+    traits,
 )
 
 
@@ -67,7 +62,7 @@ class PreparedSchema:
 
 
 def prepare(schema: Any) -> PreparedSchema:
-    """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
+    """Prepare a normalised schema (`document`). Raise SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     return prepare_compilable(check_schema(schema))
 
@@ -75,8 +70,8 @@ def prepare(schema: Any) -> PreparedSchema:
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
     """Prepare the canonical form of a plain schema that an engine refused. That form has no
     contradictions. The result is None if the form is not fully supported, and for other schemas,
-    whose canonical form was used already. Raises SchemaNotEnforceable if no value satisfies it."""
-    if not is_plain(schema):
+    whose canonical form was used already. Raise SchemaNotEnforceable if no value satisfies it."""
+    if not all(traits(schema)):
         return None
     form = canonical_engine_form(schema, PropertyOrder(schema), whole=True)
     return None if form is None else _prepared(schema, form, ())
@@ -118,8 +113,8 @@ multiples beyond the bound."""
 
 
 def with_bounded_multiples(form: Any, schema: Any) -> Any:
-    """The engine form of `schema`, in which multiples end at 2^53. Digits could go on without ever
-    being a multiple."""
+    """Return the engine form of `schema`, in which multiples end at 2^53. Digits could go on
+    without ever being a multiple."""
     unbounded = any(map(_is_unbounded, schema_objects(form)))
     if not unbounded or not all(map(_is_small, schema_objects(schema))):
         return form
@@ -175,53 +170,40 @@ HARD = frozenset(
 )
 """Keywords that no engine enforces, or only in some combinations."""
 
+Reason = Literal["hard", "uncertain"]
+"""Why an occurrence may have to be removed: no engine enforces the keyword in every schema, or an
+engine may not support the value, such as a pattern that it cannot parse."""
 _COUNTS = frozenset({"maxItems", "maxLength", "minItems", "minLength"})
 MANY = 1_000
 """Counts above this may be refused by an engine."""
 
 
-def hard_occurrences(schema: Any) -> list[Occurrence]:
-    """The occurrences that may have to be removed, in the schema's order. They include those inside
-    a `oneOf`, which can become an `anyOf`."""
-    return _occurrences(schema, _hard)
-
-
-def uncertain_occurrences(schema: Any) -> list[Occurrence]:
-    """The hard occurrences, and those with values that an engine may not support: patterns that it
-    can't parse, counts beyond its limits."""
-    return _occurrences(schema, _uncertain)
-
-
-def _occurrences(schema: Any, is_meant: Callable[[str, Any], bool]) -> list[Occurrence]:
-    return [
-        Occurrence(f"{pointer}/{escape(keyword)}", keyword)
+def occurrences(schema: Any) -> dict[Occurrence, Reason]:
+    """Return the occurrences that may have to be removed, in the schema's order, with the reason.
+    They include those inside a `oneOf`, which can become an `anyOf`."""
+    return {
+        Occurrence(f"{pointer}/{escape(keyword)}", keyword): reason
         for pointer, node in reachable(schema, opaque=_OPAQUE_ONLY)
         for keyword, value in node.items()
-        if is_meant(keyword, value)
-    ]
+        if (reason := _reason(keyword, value)) is not None
+    }
 
 
-def _uncertain(keyword: str, value: Any) -> bool:
-    if keyword in HARD or keyword in ("format", "pattern"):
-        return True
-    if keyword in NUMERIC:
-        return not is_exact(value)
-    return keyword in _COUNTS and bool(value > MANY)
-
-
-def _hard(keyword: str, value: Any) -> bool:
+def _reason(keyword: str, value: Any) -> Reason | None:
     if keyword in HARD:
-        return True
+        return "hard"
+    if keyword in NUMERIC:
+        return None if is_exact(value) else "hard"
     if keyword == "pattern":
-        return not is_maskable(value)
+        return "uncertain" if is_maskable(value) else "hard"
     if keyword == "format":
-        return value in CHECKED
-    return keyword in NUMERIC and not is_exact(value)
+        return "hard" if value in CHECKED else "uncertain"
+    return "uncertain" if keyword in _COUNTS and value > MANY else None
 
 
 def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
-    """A copy of `schema` without these occurrences, and without the keywords that depend on them.
-    `oneOf` becomes `anyOf`. The copy accepts every instance that `schema` accepts."""
+    """Return a copy of `schema` without these occurrences, and without the keywords that depend on
+    them. `oneOf` becomes `anyOf`. The copy accepts every instance that `schema` accepts."""
     schema = deep_copy(schema)
     references = find_references(schema)
     nodes = [(at_pointer(schema, o.owner), o.keyword) for o in occurrences]
@@ -237,13 +219,13 @@ def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
 
 
 def removed_occurrences(schema: Any, occurrences: Collection[Occurrence]) -> tuple[Occurrence, ...]:
-    """All occurrences that `relax` removes for `occurrences`, in the schema's order."""
-    found = []
+    """Return all occurrences that `relax` removes for `occurrences`, in the schema's order."""
+    removed = []
     for pointer, node in reachable(schema, opaque=_OPAQUE_ONLY):
         here = {o.keyword for o in occurrences if o.owner == pointer}
         here = {k for keyword in here for k in TOGETHER.get(keyword, (keyword,)) if k in node}
-        found += [Occurrence(f"{pointer}/{escape(k)}", k) for k in node if k in here]
-    return tuple(found)
+        removed += [Occurrence(f"{pointer}/{escape(k)}", k) for k in node if k in here]
+    return tuple(removed)
 
 
 def occurrences_inside(
@@ -255,11 +237,11 @@ def occurrences_inside(
         return set()
     node = at_pointer(schema, occurrence.owner)
     inside = {
-        id(found)
+        id(part)
         for keyword in TOGETHER.get(occurrence.keyword, (occurrence.keyword,))
         if keyword in node
         for start, _ in schemas_in(occurrence.owner, keyword, node[keyword])
-        for _, found in reachable(schema, start=start)
+        for _, part in reachable(schema, start=start)
     }
     return {o for o in others if id(at_pointer(schema, o.owner)) in inside}
 
@@ -272,11 +254,6 @@ Beyond it, all occurrences of keywords that no engine enforces are removed at on
 MAX_COMPILED, MIN_COMPILED = 20_000, 10
 """Maximum number of schemas that are compiled in a search, times subschemas, but at least some.
 Occurrences that were not tried are removed."""
-MAX_SUBSCHEMAS = 3_000
-"""Maximum number of subschemas for the canonical form, which can take exponential time."""
-
-_PLAIN = SUPPORTED - {"allOf"}
-_COMBINING = frozenset({"$ref", "anyOf"})
 _NEVER_SUPPORTED = frozenset(
     {"$dynamicRef", "contains", "format", "pattern", "uniqueItems", *NUMERIC}
 )
@@ -291,11 +268,13 @@ class Search:
         self._schema = schema
         self._compiles = compiles
         self._order = PropertyOrder(schema)
-        self._hard = uncertain_occurrences(schema) if compiles else hard_occurrences(schema)
+        reasons = occurrences(schema).items()
+        self._hard = [one for one, reason in reasons if compiles or reason == "hard"]
         self._tried: dict[frozenset[Occurrence], Any] = {}
 
     def without(self, removed: frozenset[Occurrence]) -> Any:
-        """The engine form of the schema without these; None if the engines do not support it."""
+        """Return the engine form of the schema without these; None if the engines do not support
+        it."""
         if removed not in self._tried:
             rest = relax(self._schema, removed) if removed else self._schema
             form = engine_form(rest, self._order, whole=not removed)
@@ -305,8 +284,8 @@ class Search:
         return self._tried[removed]
 
     def smallest_removal(self) -> frozenset[Occurrence]:
-        """Occurrences without which the engines support the rest. Outer ones are tried before inner
-        ones. An occurrence is kept together with all occurrences inside it."""
+        """Return the occurrences without which the engines support the rest. Outer ones are tried
+        before inner ones. An occurrence is kept together with all occurrences inside it."""
         hard = frozenset(self._hard)
         size = sum(1 for _ in reachable(self._schema))
         if self._compiles is None and len(hard) * size > MAX_TRIES:
@@ -338,44 +317,3 @@ class Search:
 
     def _inside(self, one: Occurrence) -> set[Occurrence]:
         return occurrences_inside(self._schema, one, self._hard)
-
-
-def engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
-    """The schema in the form that the engines support; None if they do not support all of it.
-    Raises SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies it.
-    """
-    form = None if is_plain(schema) else canonical_engine_form(schema, order, whole=whole)
-    if form is not None:
-        return form
-    form = to_engine_form(schema, order)
-    return None if any(unsupported_keywords(form)) else form
-
-
-def canonical_engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
-    canonical = _canonical(schema)
-    if canonical is None:
-        return None
-    if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
-        pointer = unsatisfiable_part(schema) or ""
-        raise SchemaNotEnforceable("No value satisfies the schema.", pointer=pointer)
-    made = canonical.to_json_schema()
-    form = to_engine_form(with_open_objects(made) if has_open_objects(schema) else made, order)
-    return None if any(unsupported_keywords(form)) else form
-
-
-def is_plain(schema: Any) -> bool:
-    """Whether the engines support all its keywords, in every combination."""
-    for _, node in reachable(schema):
-        keywords = node.keys() & ASSERTIONS
-        if keywords - _PLAIN or (keywords & _COMBINING and len(keywords) > 1):
-            return False
-    return True
-
-
-def _canonical(schema: Any) -> jsonschema_rs.CanonicalSchema | None:
-    if sum(1 for _ in islice(reachable(schema), MAX_SUBSCHEMAS + 1)) > MAX_SUBSCHEMAS:
-        return None
-    try:
-        return jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
-    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
-        return None

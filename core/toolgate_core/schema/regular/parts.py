@@ -24,13 +24,13 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 
 def ranges_of(parts: Iterable[tuple[int, int]]) -> Ranges:
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for low, high in sorted(_without_surrogates(parts)):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
+        if ranges and low <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], high))
         else:
-            found.append((low, high))
-    return tuple(found)
+            ranges.append((low, high))
+    return tuple(ranges)
 
 
 def _without_surrogates(parts: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
@@ -42,13 +42,13 @@ def _without_surrogates(parts: Iterable[tuple[int, int]]) -> Iterable[tuple[int,
 
 
 def other_than(ranges: Ranges) -> Ranges:
-    """All other characters."""
-    found, start = [], 0
+    """Return all other characters."""
+    others, start = [], 0
     for low, high in ranges:
-        found.append((start, low - 1))
+        others.append((start, low - 1))
         start = high + 1
-    found.append((start, _LAST))
-    return ranges_of((low, high) for low, high in found if low <= high)
+    others.append((start, _LAST))
+    return ranges_of((low, high) for low, high in others if low <= high)
 
 
 def union(*sets: Ranges) -> Ranges:
@@ -78,7 +78,7 @@ LINE_END = ranges_of([(0xA, 0xA), (0xD, 0xD), (0x2028, 0x2029)])
 
 
 def written(ranges: Ranges) -> str:
-    """A character or a class of a pattern."""
+    """Return a character or a class of a pattern."""
     if ranges in ((), ANY):
         return r"[\s\S]" if ranges else r"[^\s\S]"
     if is_single(ranges):
@@ -89,7 +89,7 @@ def written(ranges: Ranges) -> str:
 
 
 def inside_class(ranges: Ranges) -> str:
-    """What stands between the brackets of a class."""
+    """Return what stands between the brackets of a class."""
     return "".join(
         escaped(chr(low)) if low == high else f"{escaped(chr(low))}-{escaped(chr(high))}"
         for low, high in ranges
@@ -121,14 +121,14 @@ _BLOCKS = (
 
 
 def letters_in(ranges: Ranges, *, unicode: bool) -> int:
-    """The number of characters of which there are variants."""
+    """Return the number of characters of which there are variants."""
     codes, _ = _folding(unicode)
     return sum(bisect_right(codes, high) - bisect_left(codes, low) for low, high in ranges)
 
 
 def folded(ranges: Ranges, *, unicode: bool) -> Ranges:
-    """The characters that match one of these without regard to case. `unicode`: with the flag `u`,
-    that is by Unicode's simple case folding, otherwise by capital letters."""
+    """Return the characters that match one of these without regard to case. `unicode`: with the
+    flag `u`, that is by Unicode's simple case folding, otherwise by capital letters."""
     codes, others = _folding(unicode)
     more = [
         (other, other)
@@ -141,7 +141,7 @@ def folded(ranges: Ranges, *, unicode: bool) -> Ranges:
 
 @lru_cache(maxsize=2)
 def _folding(unicode: bool) -> tuple[list[int], list[list[int]]]:
-    """The characters that match others, in order, and for each of them all that match it."""
+    """Return the characters that match others, in order, and for each of them all that match it."""
     groups: dict[str, list[int]] = defaultdict(list)
     for low, high in _BLOCKS:
         for code in range(low, high + 1):
@@ -153,16 +153,16 @@ def _folding(unicode: bool) -> tuple[list[int], list[list[int]]]:
 
 
 def _simple(character: str) -> str:
-    for made in (character.casefold(), character.lower()):
-        if len(made) == 1:
-            return made
+    for other in (character.casefold(), character.lower()):
+        if len(other) == 1:
+            return other
     return character
 
 
 def _capital(character: str) -> str:
-    made = character.upper()
-    is_foreign = not character.isascii() and made.isascii()
-    return character if len(made) != 1 or is_foreign else made
+    capital = character.upper()
+    is_foreign = not character.isascii() and capital.isascii()
+    return character if len(capital) != 1 or is_foreign else capital
 
 
 class Unsupported(Exception):
@@ -191,7 +191,7 @@ class Alternatives:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repetition:
     part: Part
     least: int
     most: int | None
@@ -237,48 +237,48 @@ Part = (
     Characters
     | Sequence
     | Alternatives
-    | Repeated
+    | Repetition
     | Anchor
     | Boundary
     | Look
     | Group
     | BackReference
 )
-ANYTHING = Repeated(Characters(ANY), 0, None)
+ANYTHING = Repetition(Characters(ANY), 0, None)
 NOTHING = Characters(())
 EMPTY = Sequence(())
 
 
 def inside(part: Part) -> tuple[Part, ...]:
-    """The parts directly inside a part."""
+    """Return the parts directly inside a part."""
     match part:
         case Sequence(parts) | Alternatives(parts):
             return parts
-        case Repeated(one) | Look(one) | Group(one):
+        case Repetition(one) | Look(one) | Group(one):
             return (one,)
     return ()
 
 
 def with_inside(part: Part, changed: Callable[[Part], Part]) -> Part:
-    """A part with each part directly inside it changed."""
+    """Return a part with each part directly inside it changed."""
     match part:
         case Sequence(parts):
             return Sequence(tuple(map(changed, parts)))
         case Alternatives(options):
             return Alternatives(tuple(map(changed, options)))
-        case Repeated(one) | Look(one) | Group(one):
+        case Repetition(one) | Look(one) | Group(one):
             return replace(part, part=changed(one))
     return part
 
 
 def every_part(part: Part) -> Iterator[Part]:
     yield part
-    for each in inside(part):
-        yield from every_part(each)
+    for inner in inside(part):
+        yield from every_part(inner)
 
 
 def is_always_empty(part: Part) -> bool:
-    """Whether a part matches the empty text only."""
+    """Return whether a part matches the empty text only."""
     if isinstance(part, Look):
         return True
     if isinstance(part, Characters | BackReference):
@@ -290,7 +290,7 @@ _SEQUENCE, _ATOM = 1, 2
 
 
 def text_of(part: Part, around: int = 0) -> str:
-    """A pattern. `around`: 1 in a sequence, 2 before a quantifier. Raises Unsupported."""
+    """Return a pattern. `around`: 1 in a sequence, 2 before a quantifier. Raise Unsupported."""
     match part:
         case Characters():
             return _characters(part)
@@ -300,7 +300,7 @@ def text_of(part: Part, around: int = 0) -> str:
         case Alternatives(options):
             text = "|".join(map(text_of, options))
             return f"(?:{text})" if around else text
-        case Repeated(one, least, most, lazy):
+        case Repetition(one, least, most, lazy):
             text = f"{text_of(one, _ATOM)}{_quantifier(least, most)}{'?' if lazy else ''}"
             return f"(?:{text})" if around == _ATOM else text
         case Anchor(end):

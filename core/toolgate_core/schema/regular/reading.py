@@ -29,7 +29,7 @@ from .parts import (
     Look,
     Part,
     Ranges,
-    Repeated,
+    Repetition,
     Sequence,
     Unsupported,
     every_part,
@@ -70,7 +70,7 @@ _LOW_HALF = re.compile(r"\\u([dD][c-fC-F][0-9A-Fa-f]{2})")
 
 @lru_cache(maxsize=4_096)
 def parse(pattern: str) -> Part:
-    """Raises Unsupported."""
+    """Raise Unsupported."""
     if len(pattern) > MAX_LENGTH:
         raise Unsupported(f"it has more than {MAX_LENGTH:,} characters")
     try:
@@ -86,8 +86,8 @@ class _Reader:
         self._flags = frozenset[str]()
         self._letters = 0
         """How many have been read without regard to case."""
-        groups = [found for found in _GROUPS.finditer(pattern) if found[0].startswith("(")]
-        self._names = [found[1] for found in groups]
+        groups = [group for group in _GROUPS.finditer(pattern) if group[0].startswith("(")]
+        self._names = [group[1] for group in groups]
 
     def whole(self) -> Part:
         part = self._alternatives(0)
@@ -168,21 +168,21 @@ class _Reader:
         return part
 
     def _with_flags(self, depth: int) -> Part:
-        found = self._cursor.take(_FLAGS)
-        if found is None:
+        flags = self._cursor.take(_FLAGS)
+        if flags is None:
             raise self._cursor.error("an unknown kind of group")
-        on, off = found[1], found[2] or ""
-        if len({*on, *off}) < len(on + off) or (found[2] is not None and not on + off):
+        on, off = flags[1], flags[2] or ""
+        if len({*on, *off}) < len(on + off) or (flags[2] is not None and not on + off):
             raise self._cursor.error("flags that contradict each other")
         self._flags = (self._flags | {*on}) - {*off}
         return self._closed(depth)
 
     def _flags_of_rest(self) -> bool:
         """Read `(?i)`, which other engines have up to the end of the group around it."""
-        found = None if self._unicode else self._cursor.take(_FLAGS_OF_REST)
-        if found is None:
+        flags = None if self._unicode else self._cursor.take(_FLAGS_OF_REST)
+        if flags is None:
             return False
-        self._flags = (self._flags | {*found[1]}) - {*(found[2] or "")}
+        self._flags = (self._flags | {*flags[1]}) - {*(flags[2] or "")}
         return True
 
     # --- escapes ---
@@ -198,9 +198,9 @@ class _Reader:
                 return self._named_reference()
         if kind in "123456789" and (reference := self._reference()) is not None:
             return reference
-        found = self._set_of(kind)
-        if found is not None:
-            return self._characters(found.ranges, found.properties)
+        characters = self._set_of(kind)
+        if characters is not None:
+            return self._characters(characters.ranges, characters.properties)
         return self._one(self._character_of(kind, in_class=False))
 
     def _reference(self) -> BackReference | None:
@@ -235,7 +235,7 @@ class _Reader:
             if self._unicode or not isinstance(part, Look) or part.behind:
                 raise self._cursor.error("a repeated assertion")
             return part if least else EMPTY
-        return Repeated(part, least, most, lazy)
+        return Repetition(part, least, most, lazy)
 
     def _counts(self) -> tuple[int, int | None] | None:
         character = self._cursor.peek()
@@ -243,10 +243,10 @@ class _Reader:
         if simple is not None:
             self._cursor.at += 1
             return simple
-        found = self._cursor.take(_COUNTS) if character == "{" else None
-        if found is None:
+        counts = self._cursor.take(_COUNTS) if character == "{" else None
+        if counts is None:
             return None
-        least, comma, most = found.groups()
+        least, comma, most = counts.groups()
         if max(len(least), len(most)) > MAX_COUNT_DIGITS or (most and not comma):
             raise self._cursor.error("a count that is none")
         if most and int(most) < int(least):
@@ -284,21 +284,21 @@ class _Reader:
         return folded(WORD, unicode=True) if is_folded else WORD
 
     def _set_of(self, kind: str) -> Characters | None:
-        r"""The characters of `\d`, `\p{…}` and the like; None if this is none of these."""
+        r"""Return the characters of `\d`, `\p{…}` and the like; None if this is none of these."""
         if kind.lower() in _CLASSES:
             ranges = self._word() if kind.lower() == "w" else _CLASSES[kind.lower()]
             return Characters(ranges if kind.islower() else other_than(ranges))
         if kind not in "pP":
             return None
-        found = self._cursor.take(_PROPERTY)
-        if found is None or not is_known(f"{kind}{found[0]}"):
-            if self._unicode or found is not None:
+        prop = self._cursor.take(_PROPERTY)
+        if prop is None or not is_known(f"{kind}{prop[0]}"):
+            if self._unicode or prop is not None:
                 raise self._cursor.error("a property of characters that is not known")
             return None
-        return Characters((), frozenset([f"{kind}{found[0]}"]))
+        return Characters((), frozenset([f"{kind}{prop[0]}"]))
 
     def _character_of(self, kind: str, *, in_class: bool) -> int:
-        """The character of an escape sequence that begins with `kind`."""
+        """Return the character of an escape sequence that begins with `kind`."""
         if kind in _CONTROLS:
             return ord(_CONTROLS[kind])
         if kind in "01234567" and not (self._unicode and kind != "0"):
@@ -306,20 +306,20 @@ class _Reader:
         if kind == "c":
             return self._control(in_class)
         if kind in _HEX:
-            found = self._hexadecimal(kind)
-            if found is not None:
-                return found
+            code = self._hexadecimal(kind)
+            if code is not None:
+                return code
         if self._unicode and kind not in _SYNTAX and not (in_class and kind == "-"):
             raise self._cursor.error(f"the escape \\{kind}")
         return ord(kind)
 
     def _octal(self) -> int:
         self._cursor.at -= 1
-        found = self._cursor.take(_OCTAL)
-        assert found is not None
-        if self._unicode and (len(found[0]) > 1 or self._cursor.peek().isdecimal()):
+        octal = self._cursor.take(_OCTAL)
+        assert octal is not None
+        if self._unicode and (len(octal[0]) > 1 or self._cursor.peek().isdecimal()):
             raise self._cursor.error("an octal escape")
-        return int(found[0], 8)
+        return int(octal[0], 8)
 
     def _control(self, in_class: bool) -> int:
         letter = self._cursor.peek()
@@ -332,16 +332,16 @@ class _Reader:
         return ord("\\")
 
     def _hexadecimal(self, kind: str) -> int | None:
-        """The character of `\\x` or `\\u`; None if no number follows."""
+        """Return the character of `\\x` or `\\u`; None if no number follows."""
         if kind == "u" and (point := self._cursor.take(_CODE_POINT)) is not None:
             code = int(point[1], 16)
             if code > 0x10FFFF:
                 raise self._cursor.error("a code point beyond Unicode")
             return code
-        found = self._cursor.take(_HEX[kind])
-        if found is None:
+        digits = self._cursor.take(_HEX[kind])
+        if digits is None:
             return None
-        code = int(found[0], 16)
+        code = int(digits[0], 16)
         if 0xD800 <= code <= 0xDBFF and (low := self._cursor.take(_LOW_HALF)) is not None:
             return 0x10000 + (code - 0xD800) * 0x400 + int(low[1], 16) - 0xDC00
         return code
@@ -365,12 +365,12 @@ class _Reader:
                     if self._unicode:
                         raise self._cursor.error("a range between classes of characters")
                     members.append(ord("-"))
-            for each in members:
-                if isinstance(each, int):
-                    ranges.append((each, each))
+            for member in members:
+                if isinstance(member, int):
+                    ranges.append((member, member))
                 else:
-                    ranges += each.ranges
-                    properties |= each.properties
+                    ranges += member.ranges
+                    properties |= member.properties
         return self._characters(ranges_of(ranges), properties, excluded=excluded)
 
     def _member(self) -> int | Characters:
@@ -380,12 +380,12 @@ class _Reader:
         kind = self._cursor.next()
         if kind == "b":
             return ord("\b")
-        found = self._set_of(kind)
-        return self._character_of(kind, in_class=True) if found is None else found
+        characters = self._set_of(kind)
+        return self._character_of(kind, in_class=True) if characters is None else characters
 
 
 def _simplified(part: Part) -> Part:
-    """A part without groups, and without repetitions of what is always empty, which engines
+    """Return a part without groups, and without repetitions of what is always empty, which engines
     refuse."""
     match part:
         case Group(one):
@@ -393,11 +393,11 @@ def _simplified(part: Part) -> Part:
         case Sequence(parts):
             kept = tuple(each for each in map(_simplified, parts) if each != EMPTY)
             return kept[0] if len(kept) == 1 else Sequence(kept)
-        case Repeated(one, least, most):
+        case Repetition(one, least, most):
             inside = _simplified(one)
             if most == 0 or is_always_empty(inside):
                 return inside if least else EMPTY
-            return Repeated(inside, least, most)
+            return Repetition(inside, least, most)
     return with_inside(part, _simplified)
 
 
@@ -425,10 +425,10 @@ class _Cursor:
         return expected.match(self._pattern, self.at + offset) is not None
 
     def take(self, expected: re.Pattern[str]) -> re.Match[str] | None:
-        found = expected.match(self._pattern, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = expected.match(self._pattern, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def error(self, reason: str) -> Unsupported:
         return Unsupported(f"it is no regular expression of JavaScript ({reason})")

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import CallStart
 
 from ...chat.choice import ChoiceEvent
-from ...features import feature as features
-from ...features.feature import Feature
+from ...features.feature import Feature, FeatureOutput
 from ...request_fields import Fields
 
 Message = dict[str, Any]
@@ -25,8 +24,8 @@ class CallForm:
     """The member with its text."""
 
 
-class Output(features.Output):
-    """One feature in one response."""
+class ChatOutput(FeatureOutput):
+    """What one feature adds to one chat completion."""
 
     def form(self, start: CallStart) -> CallForm | None:
         """Return the form of a call; None for the usual one."""
@@ -45,7 +44,7 @@ class Output(features.Output):
         return {}
 
 
-class ChatFeature(Feature[Output]):
+class ChatFeature(Feature[ChatOutput]):
     ITEMS: ClassVar[tuple[str, ...]] = ()
     """Members of messages."""
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...features.feature import Used
+from ...features.feature import ActiveFeatures
 from ...request.toolset import Toolset
 from ...request_fields import Fields, invalid_value
-from ..shared.history import Conversation, History, Turns
+from ..shared.history import History, PromptMessages, Turns
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .feature import ChatFeature
 
@@ -38,27 +38,29 @@ IGNORED_FIELDS = (
 PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
-def parse_messages(messages: object, used: Used[ChatFeature], define: Define) -> Conversation:
-    """The messages in the order of the prompt. Unknown fields are passed on unchanged, because a
-    template may use them. `define` parses the definition of a tool. `used`: the features of the
-    request."""
+def parse_messages(
+    messages: object, features: ActiveFeatures[ChatFeature], define: Define
+) -> PromptMessages:
+    """Return the messages in the order of the prompt. Unknown fields are passed on unchanged,
+    because a template may use them. `define` parses the definition of a tool. `features`: the
+    features of the request."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
-    turns = Turns(used.asked.history, used.asked.tools)
-    reader = _Reader(used, used.asked.history, used.asked.tools, define)
+    turns = Turns(features.input.history, features.input.tools)
+    reader = _MessageReader(features, turns.history, turns.tools, define)
     path = ""
     for at, each in enumerate(messages):
         message = reader.read(each, f"messages[{at}]")
         if message is None:
             continue
         path = f"messages[{at}]"
-        message = _without_function(message, path, used)
-        for turn in _with_turns(message, path, used):
-            for more in (more for feature in used for more in feature.before(turn)):
+        message = reader.without_function(message, path)
+        for turn in reader.with_turns(message, path):
+            for more in (more for feature in features for more in feature.before(turn)):
                 turns.begin(more, path)
             turns.begin(turn, path)
     if turns.count:
-        for more in (more for feature in used for more in feature.at_end()):
+        for more in (more for feature in features for more in feature.at_end()):
             turns.begin(more, path)
     conversation = turns.finished()
     if not conversation.messages:
@@ -67,11 +69,11 @@ def parse_messages(messages: object, used: Used[ChatFeature], define: Define) ->
 
 
 def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """The body of an error of a later step, which names messages by their place in the prompt, with
-    their `paths` in the request."""
+    """Return the body of an error of a later step, which names messages by their place in the
+    prompt, with their `paths` in the request."""
 
-    def path_of(found: re.Match[str]) -> str:
-        return paths[int(found[1])] if int(found[1]) < len(paths) else found[0]
+    def path_of(match: re.Match[str]) -> str:
+        return paths[int(match[1])] if int(match[1]) < len(paths) else match[0]
 
     error = body["error"]
     texts = {name: error[name] for name in ("message", "param") if isinstance(error[name], str)}
@@ -79,14 +81,16 @@ def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str,
 
 
 @dataclass(frozen=True)
-class _Reader:
-    used: Used[ChatFeature]
+class _MessageReader:
+    """Reads single messages of one request."""
+
+    features: ActiveFeatures[ChatFeature]
     history: History
     tools: Toolset
     define: Define
 
     def read(self, message: object, param: str) -> dict[str, Any] | None:
-        """The message; None for a system message of which nothing is part of the prompt."""
+        """Return the message; None for a system message of which nothing is part of the prompt."""
         fields = Fields.of(message, param)
         # The template defines the roles: some support more than OpenAI's five.
         role = fields.required_text("role")
@@ -96,9 +100,9 @@ class _Reader:
             self.history.note("left_out", fields.path("audio"))
         if role not in SYSTEM_ROLES:
             self.tools.begin()
-        given = fields.values.get("content")
-        content = self._content(given, fields.path("content"), role)
-        if not content and given and role in SYSTEM_ROLES:
+        sent_content = fields.values.get("content")
+        content = self._content(sent_content, fields.path("content"), role)
+        if not content and sent_content and role in SYSTEM_ROLES:
             return None
         if content is None and role == "assistant":
             content = fields.text("refusal")  # the text of the message, if it has no content
@@ -106,7 +110,7 @@ class _Reader:
             content = ""
         elif content is None:
             raise fields.wrong("content", "a string or an array of content parts")
-        return _with_content(fields, role, content, self.used)
+        return self._with_content(fields, role, content)
 
     def _content(self, content: object, param: str, role: str) -> str | list[dict[str, Any]] | None:
         if isinstance(content, str) and role in SYSTEM_ROLES:
@@ -116,10 +120,10 @@ class _Reader:
         if not isinstance(content, list):
             raise invalid_value(param, "a string or an array of content parts", content)
         changes, parts = ToolChanges(self.tools, self.history), list[dict[str, Any]]()
-        for at, given in enumerate(content):
+        for at, part in enumerate(content):
             path = f"{param}[{at}]"
-            if not self._is_change(given, path, role, changes):
-                read = self._parts(given, path, role)
+            if not self._is_change(part, path, role, changes):
+                read = self._parts(part, path, role)
                 is_system = role in SYSTEM_ROLES
                 parts += self.history.system_parts(read, path) if is_system else read
         return [*parts, *changes.parts(heading=role in SYSTEM_ROLES)]
@@ -148,7 +152,7 @@ class _Reader:
         fields = Fields.of(part, param)
         kind = fields.values.get("type")
         kind = OF_RESPONSES.get(str(kind), kind)
-        known = {**PART_FIELDS, **self.used.parts}.get(kind if isinstance(kind, str) else "")
+        known = {**PART_FIELDS, **self.features.parts}.get(kind if isinstance(kind, str) else "")
         if known is not None:
             self.history.note_unknown(fields, (*known, *IGNORED_FIELDS))
         if kind in ("text", "refusal"):
@@ -160,7 +164,7 @@ class _Reader:
             return [_image(fields)]
         if role in MEDIA_ROLES and isinstance(kind, str):
             try:
-                if (parts := self.used.part(fields, kind)) is not None:
+                if (parts := self.features.part(fields, kind)) is not None:
                     return parts
             except UnsupportedParameter:
                 if role not in RESULT_ROLES:
@@ -169,58 +173,68 @@ class _Reader:
             read = self.history.result_text if role in RESULT_ROLES else self.history.text
             text = read(fields.values, param)
             return [text_part(text)] if text else []
-        media = " or ".join(("image_url", *self.used.parts))
+        media = " or ".join(("image_url", *self.features.parts))
         raise UnsupportedParameter(
             f"A content part of the type {kind!r} is not supported in this message. Use text, or "
             f"{media} in a message of the role user or tool.",
             param=f"{param}.type",
         )
 
+    def _with_content(
+        self, fields: Fields, role: str, content: str | list[dict[str, Any]] | None
+    ) -> dict[str, Any]:
+        path = fields.path("tool_calls")
+        calls = [self._call(call, f"{path}[{at}]") for at, call in enumerate(_calls(fields))]
+        # OpenAI's role `developer` is `system` in the templates of open models.
+        own = {"role": "system" if role == "developer" else role, "content": content}
+        checked = {**fields.values, **own}
+        checked.pop("audio", None)
+        return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
 
-def _with_content(
-    fields: Fields, role: str, content: str | list[dict[str, Any]] | None, used: Used[ChatFeature]
-) -> dict[str, Any]:
-    path = fields.path("tool_calls")
-    calls = [_call(call, f"{path}[{at}]", used) for at, call in enumerate(_calls(fields))]
-    # OpenAI's role `developer` is `system` in the templates of open models.
-    own = {"role": "system" if role == "developer" else role, "content": content}
-    checked = {**fields.values, **own}
-    checked.pop("audio", None)
-    return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
+    def without_function(self, message: dict[str, Any], path: str) -> dict[str, Any]:
+        """Convert the deprecated `function_call` and the role `function` to calls and results."""
+        function = message.get("function_call")
+        if function is not None and message["role"] == "assistant":
+            call = self._call({"function": function}, f"{path}.function_call")
+            rest = {name: value for name, value in message.items() if name != "function_call"}
+            return rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
+        return message | {"role": "tool"} if message["role"] == "function" else message
 
+    def with_turns(self, message: dict[str, Any], path: str) -> Iterator[dict[str, Any]]:
+        """Put the messages that members of features stand for, such as calls that the gateway ran
+        in an earlier response, and their results, before the message that has them."""
+        for name in {name for each in self.features.known for name in each.ITEMS} & message.keys():
+            feature = self.features.of_item(name)
+            turns = [] if feature is None else [*feature.turns(message)]
+            for turn in turns:
+                if calls := turn.get("tool_calls"):
+                    turn["tool_calls"] = [self._call(call, f"{path}.{name}") for call in calls]
+                yield turn
+            message = {each: value for each, value in message.items() if each != name or not turns}
+        yield message
 
-def _without_function(
-    message: dict[str, Any], path: str, used: Used[ChatFeature]
-) -> dict[str, Any]:
-    """Convert the deprecated `function_call` and the role `function` to tool calls and results."""
-    function = message.get("function_call")
-    if function is not None and message["role"] == "assistant":
-        call = _call({"function": function}, f"{path}.function_call", used)
-        rest = {name: value for name, value in message.items() if name != "function_call"}
-        return rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
-    return message | {"role": "tool"} if message["role"] == "function" else message
-
-
-def _with_turns(
-    message: dict[str, Any], path: str, used: Used[ChatFeature]
-) -> Iterator[dict[str, Any]]:
-    """Put the messages that members of features stand for, such as calls that the gateway ran in an
-    earlier response, and their results, before the message that has them."""
-    for name in {name for each in used.known for name in each.ITEMS} & message.keys():
-        feature = used.of_item(name)
-        turns = [] if feature is None else [*feature.turns(message)]
-        for turn in turns:
-            if calls := turn.get("tool_calls"):
-                turn["tool_calls"] = [_call(call, f"{path}.{name}", used) for call in calls]
-            yield turn
-        message = {each: value for each, value in message.items() if each != name or not turns}
-    yield message
+    def _call(self, call: object, param: str) -> dict[str, Any] | None:
+        """Return the call of a function; None for one of another service, which has none."""
+        fields = Fields.of(call, param)
+        kind, rest = fields.values.get("type", "function"), {**fields.values, "type": "function"}
+        feature = None if kind == "function" else self.features.of_type(kind)
+        if feature is not None and (function := feature.called(fields)) is not None:
+            # As the call of a function, which templates can render.
+            rest.pop(kind, None)
+            return {**rest, "function": function}
+        if fields.mapping("function") is None and kind != "function":
+            self.history.note("left_out", param)
+            return None
+        named = fields.inner("function", "an object with a name and arguments")
+        named.required_text("name")
+        arguments = self.history.arguments(named)
+        return {**rest, "function": {**named.values, "arguments": arguments}}
 
 
 def _image(fields: Fields) -> dict[str, Any]:
     """`{"url": …}`, or the URL alone, which some clients send. `detail` has no effect."""
-    given = fields.values.get("image_url")
-    url = given.get("url") if isinstance(given, dict) else given
+    image = fields.values.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
     if not isinstance(url, str) or not url:
         raise fields.wrong("image_url", "an object with a non-empty url")
     return {"type": "image_url", "image_url": {"url": url}}
@@ -232,21 +246,3 @@ def _calls(fields: Fields) -> list[Any]:
         problem = "is only allowed in a message with the role assistant."
         raise fields.refusal("tool_calls", problem, InvalidRequest)
     return calls
-
-
-def _call(call: object, param: str, used: Used[ChatFeature]) -> dict[str, Any] | None:
-    """The call of a function; None for one of another service, which has none."""
-    fields = Fields.of(call, param)
-    kind, rest = fields.values.get("type", "function"), {**fields.values, "type": "function"}
-    feature = None if kind == "function" else used.of_type(kind)
-    if feature is not None and (function := feature.called(fields)) is not None:
-        # As the call of a function, which templates can render.
-        return {name: each for name, each in rest.items() if name != kind} | {"function": function}
-    history = used.asked.history
-    if fields.mapping("function") is None and kind != "function":
-        history.note("left_out", param)
-        return None
-    named = fields.inner("function", "an object with a name and arguments")
-    named.required_text("name")
-    arguments = history.arguments(named)
-    return {**rest, "function": {**named.values, "arguments": arguments}}

@@ -24,7 +24,7 @@ from toolgate_core.deltas import (
 )
 from toolgate_core.errors import ToolgateError
 
-from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
+from ...chat.choice import ChoiceEvent, ChoiceStart, TokenIdsEvent, TokenTraces
 from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
 from ..shared.output import (
@@ -35,7 +35,7 @@ from ..shared.output import (
     with_escaped_line_ends,
 )
 from ..surface import ANY_CLIENT, ApiResponse, Client, Writer
-from .feature import CallForm, ChatFeature, Output
+from .feature import CallForm, ChatFeature, ChatOutput
 from .messages import in_order_of_request
 
 
@@ -77,9 +77,9 @@ DONE = b"data: [DONE]\n\n"
 FUNCTION = CallForm("function", "arguments")
 
 
-def call_form(features: Iterable[Output], start: CallStart) -> CallForm:
-    found = (feature.form(start) for feature in features)
-    return next((form for form in found if form is not None), FUNCTION)
+def call_form(features: Iterable[ChatOutput], start: CallStart) -> CallForm:
+    forms = (feature.form(start) for feature in features)
+    return next((form for form in forms if form is not None), FUNCTION)
 
 
 class ChatCompletion(ApiResponse):
@@ -160,13 +160,13 @@ class ChatCompletion(ApiResponse):
 
 
 def server_sent(chunks: Iterable[Chunk]) -> bytes:
-    """The chunks as server-sent events."""
+    """Return the chunks as server-sent events."""
     events = b"".join([b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks])
     return with_escaped_line_ends(events)
 
 
 @dataclass
-class _Call:
+class _MessageCall:
     number: int
     """Its number for the client, who does not see all calls."""
     id: str
@@ -187,7 +187,7 @@ class _Choice:
         # No cycle, so that a large response is freed at once.
         self._index, self._of, self._writer = index, proxy(of), of.writer
         self._content, self._reasoning = list[str](), list[str]()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _MessageCall] = {}
         self._logprobs: list[dict[str, Any]] = []
         self._token_ids: list[int] = []
         self._finish: Finish | None = None
@@ -208,7 +208,7 @@ class _Choice:
             yield self._part({"content": ""})
         if any(feature.take(event) for feature in self._of.features):
             return
-        if not isinstance(event, Traced | ChoiceStarted):
+        if not isinstance(event, TokenTraces | ChoiceStart):
             self._role_only = False
         more: dict[str, Any] = {}
         if logprobs := logprobs_of(event):
@@ -224,7 +224,7 @@ class _Choice:
                 yield self._part({"reasoning_content": text}, **more)
             case CallStart(index, name):
                 form = call_form(self._of.features, event)
-                call = _Call(len(self._calls), self._of.response.call_id(event), name, form)
+                call = _MessageCall(len(self._calls), self._of.response.call_id(event), name, form)
                 self._calls[index], begun = call, call.shaped()
                 yield self._part({"tool_calls": [{"index": call.number, **begun}]}, **more)
             case ArgumentsDelta(index, text) | InputDelta(index, text):
@@ -232,9 +232,9 @@ class _Choice:
                 yield self._part(self._more(index, text), **more)
             case CallEnd(index) if self._writer.call_done:
                 yield self._part(self._more(index, ""), **more, toolgate={"call_done": True})
-            case Traced(tokens):
+            case TokenTraces(tokens):
                 yield self._part({}, toolgate={"trace": [each.model_dump() for each in tokens]})
-            case TokenIds(ids):
+            case TokenIdsEvent(ids):
                 self._token_ids += ids
                 yield self._part({}, token_ids=list(ids))
             case Finish():
@@ -273,7 +273,7 @@ class _Choice:
         return {"finish_reason": finish.reason, **finish_fields(finish)}
 
     def _more(self, index: int, text: str) -> dict[str, Any]:
-        """A delta that adds text to a call."""
+        """Return a delta that adds text to a call."""
         number, form = self._calls[index].number, self._calls[index].form
         return {"tool_calls": [{"index": number, form.type: {form.text: text}}]}
 

@@ -11,7 +11,7 @@ import orjson
 from toolgate_core.errors import ToolgateError
 
 from ...features.all import CHAT
-from ...features.feature import Asked, Used
+from ...features.feature import ActiveFeatures, FeatureInput
 from ...request.chat_request import ChatRequest
 from ...request_fields import Fields
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_response_format
@@ -51,16 +51,16 @@ class ChatCompletions(Surface):
         parsed = read_parameters(_with_extra_body(body), CHAT_TABLE)
         values, given = parsed.values, parsed.request
         choice = choice_of(values.get("tool_choice"))
-        used = Used(CHAT, Asked(reading.client, values, choice=choice))
-        reader = ChatReader(used, reading)
+        features = ActiveFeatures(CHAT, FeatureInput(reading.client, values, choice=choice))
+        reader = ChatReader(features, reading)
         reader.read_tools(values.get("tools", ()))
-        conversation = parse_messages(values.get("messages"), used, reader.define)
+        conversation = parse_messages(values.get("messages"), features, reader.define)
         if values.get("reasoning", {}).get("exclude"):
             given.setdefault("include_reasoning", False)
         formats = {RESPONSE_FORMAT: values.get(RESPONSE_FORMAT)}
         form = content_format(values, formats, read_response_format, reading.open_objects)
         request = reader.request(parsed, conversation, choice, form)
-        return request, ChatWriter(request, tuple(used), **parsed.writer, **reader.noted)
+        return request, ChatWriter(request, tuple(features), **parsed.writer, **reader.noted)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         for feature in CHAT:

@@ -12,8 +12,8 @@ from ...request_fields import DEFERRED, Fields, invalid_value
 from ..reader import ApiReader
 from ..shared.content_format import RESPONSE_FORMAT, STRUCTURED_OUTPUTS
 from ..shared.tools import (
-    Entry,
-    Taken,
+    OfferedTool,
+    ReadTool,
     deferred_flag,
     function_name,
     own_form,
@@ -35,24 +35,24 @@ class ChatReader(ApiReader[ChatFeature]):
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """As for all APIs. The definition may be the only one of a feature's type."""
-        self.used.of_type(definition.get("type") if isinstance(definition, dict) else None)
+        self.features.of_type(definition.get("type") if isinstance(definition, dict) else None)
         return super().define(definition, path)
 
-    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
+    def own(self, entry: Any, path: str, namespace: str = "") -> ReadTool:
         """Read a tool without `defer_loading`, which is a member of the tool or of the function."""
         if not isinstance(entry, dict):
-            return Taken([Entry(path, entry)])
+            return ReadTool([OfferedTool(path, entry)])
         entry, is_flat = own_form(entry, self.API, path)
         words = FLAT if is_flat else None
         inner = entry.get("function")
         if DEFERRED not in entry and not (isinstance(inner, dict) and DEFERRED in inner):
-            return Taken([Entry(path, entry, words=words)])
+            return ReadTool([OfferedTool(path, entry, words=words)])
         Fields(entry, path).flag(DEFERRED)
         kept = {name: value for name, value in entry.items() if name != DEFERRED}
         if isinstance(inner, dict) and DEFERRED in inner:
             Fields(inner, f"{path}.function").flag(DEFERRED)
             kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
-        return Taken([Entry(path, kept, deferred_flag(entry) is True, words=words)])
+        return ReadTool([OfferedTool(path, kept, deferred_flag(entry) is True, words=words)])
 
 
 def choice_of(choice: object) -> ToolChoice:

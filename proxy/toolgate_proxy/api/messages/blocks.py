@@ -25,9 +25,9 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIds
+from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIdsEvent
 from ...chat.response import ChatResponse, ResponseEvent
-from .feature import CLIENTS, GATEWAYS, Block, Event, Output, Use
+from .feature import CLIENTS, GATEWAYS, Block, Event, MessagesOutput, Use
 from .opaque import shown_id
 
 MAX_DIGITS = 18
@@ -58,7 +58,7 @@ class TextBlock(Block):
 
 @dataclass
 class ThinkingBlock(Block):
-    """`omitted`: the client gets the signature only."""
+    """The thinking, with its signature. `omitted`: the client gets the signature only."""
 
     sign: Callable[[str], str]
     omitted: bool
@@ -105,7 +105,7 @@ class ToolUseBlock(Block):
                 yield self.delta("input_json_delta", partial_json=text)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
+        """End the call, which is complete and valid."""
         self.complete = True
         if not self.eager:
             yield self.start(self._block({}))
@@ -117,9 +117,9 @@ class ToolUseBlock(Block):
         text = "".join(self._arguments)
         return self._block(json.loads(text, parse_int=_integer, parse_float=_number))
 
-    def _block(self, given: Any) -> dict[str, Any]:
+    def _block(self, arguments: Any) -> dict[str, Any]:
         more = self.use.more
-        return {"type": self.use.type, "id": self.id, "name": self.name, **more, "input": given}
+        return {"type": self.use.type, "id": self.id, "name": self.name, **more, "input": arguments}
 
 
 @dataclass
@@ -138,7 +138,7 @@ def _integer(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """A number that a double would change keeps its spelling, as in a stream."""
+    """Return the number; one that a double would change keeps its spelling, as in a stream."""
     number = float(text)
     try:
         exact = not math.isinf(number) and Decimal(repr(number)) == Decimal(text)
@@ -148,13 +148,13 @@ def _number(text: str) -> Any:
 
 
 class Content:
-    """`eager`: names of the tools whose input is streamed before it is complete. `thinking`: makes
-    the block of thinking at a place."""
+    """Makes the blocks of a message of the events of a response. `eager`: names of the tools whose
+    input is streamed before it is complete. `thinking`: makes the block of thinking at a place."""
 
     def __init__(
         self,
         response: ChatResponse,
-        features: list[Output],
+        features: list[MessagesOutput],
         eager: Container[str],
         thinking: Callable[[int], ThinkingBlock],
     ) -> None:
@@ -178,8 +178,8 @@ class Content:
     def stop_reason(self) -> str | None:
         """Why the response ended, if only a feature knows it."""
         reason = "" if self.finish is None else self.finish.reason
-        found = (feature.stop_reason(reason) for feature in self._features)
-        return next((each for each in found if each is not None), None)
+        reasons = (feature.stop_reason(reason) for feature in self._features)
+        return next((each for each in reasons if each is not None), None)
 
     @property
     def has_calls(self) -> bool:
@@ -211,7 +211,7 @@ class Content:
                     for result in self._results(self._call_id(start), shown):
                         yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
-                case TokenIds(ids):
+                case TokenIdsEvent(ids):
                     self.token_ids += ids
                 case FeatureEvent() as event:
                     for feature in self._features:
@@ -236,16 +236,16 @@ class Content:
     def _use(self, name: str) -> Use:
         if name not in self._response.request.gateway_tools:
             return CLIENTS
-        found = (feature.use(name) for feature in self._features)
-        return next((use for use in found if use is not None), GATEWAYS)
+        uses = (feature.use(name) for feature in self._features)
+        return next((use for use in uses if use is not None), GATEWAYS)
 
     def _call_id(self, start: CallStart) -> str:
         shown = shown_id(self._response.call_id(start), self._response.head.id, start.index)
         return f"{self._use(start.name).prefix}{shown}"
 
     def _results(self, call_id: str, shown: object) -> list[dict[str, Any]]:
-        found = (feature.result(call_id, shown) for feature in self._features)
-        return [block for block in found if block is not None]
+        results = (feature.result(call_id, shown) for feature in self._features)
+        return [block for block in results if block is not None]
 
     def _citations(self, text: str) -> Iterator[dict[str, Any]]:
         for feature in self._features:

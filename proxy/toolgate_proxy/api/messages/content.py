@@ -18,14 +18,15 @@ IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def check_fields(fields: Fields, known: Sequence[str]) -> None:
-    """Raises UnsupportedParameter for a field that is not in `known`, and InvalidRequest for an
+    """Raise UnsupportedParameter for a field that is not in `known`, and InvalidRequest for an
     invalid `cache_control`."""
     fields.check_known(known)
     fields.mapping("cache_control")  # prefixes are cached without it
 
 
 def blocks_of(fields: Fields, name: str) -> list[tuple[Fields, str]]:
-    """The blocks of a content with their types. A text is one block. Raises InvalidRequest."""
+    """Return the blocks of a content with their types. A text is one block. Raise
+    InvalidRequest."""
     content, path = fields.values.get(name), fields.path(name)
     if isinstance(content, str):
         return [(Fields({"type": "text", "text": content}, path), "text")]
@@ -54,8 +55,8 @@ def unsupported_block(fields: Fields, kind: str, where: str, known: Sequence[str
 
 
 def read_part(fields: Fields, kind: str) -> list[Part] | None:
-    """The parts of a block with text, an image or a search result; None for a block of another
-    type. An empty text has no part."""
+    """Return the parts of a block with text, an image or a search result; None for a block of
+    another type. An empty text has no part."""
     match kind:
         case "text":
             text = read_text(fields)
@@ -84,7 +85,7 @@ def source_of(fields: Fields) -> tuple[Fields, str]:
 
 
 def _image(fields: Fields) -> Part:
-    """The engine checks the image itself, and fetches it."""
+    """Return the image as a part. The engine fetches and checks it."""
     check_fields(fields, IMAGE_FIELDS)
     source, kind = source_of(fields)
     if kind == "url":
@@ -128,9 +129,9 @@ def read_system(
     changes: ToolChanges | None = None,
     define: Define | None = None,
 ) -> list[Part]:
-    """The content of the system prompt, or with `changes` that of a message of the role system,
-    which can add and remove tools. `define` parses a tool. Raises InvalidRequest, UnknownTool and
-    UnsupportedParameter."""
+    """Return the content of the system prompt, or with `changes` that of a message of the role
+    system, which can add and remove tools. `define` parses a tool. Raise InvalidRequest,
+    UnknownTool and UnsupportedParameter."""
     if not isinstance(fields.values.get(name), str | list):
         raise fields.wrong(name, "a string or an array of text blocks")
     parts = []

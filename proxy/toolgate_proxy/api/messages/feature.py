@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ...features import feature as features
-from ...features.feature import Feature
+from ...features.feature import Feature, FeatureOutput
 from ...request_fields import DEFERRED, Fields
 from ..shared.history import Content, Turns
 from .content import check_fields
@@ -58,8 +57,8 @@ def check_entry(entry: Fields, known: Sequence[str]) -> None:
     entry.check_known((*known, *ignored))
 
 
-class Output(features.Output):
-    """One feature in one response."""
+class MessagesOutput(FeatureOutput):
+    """What one feature adds to one message."""
 
     def use(self, name: str) -> Use | None:
         """Return the form of calls of a tool that the gateway runs; None for the usual one."""
@@ -91,7 +90,7 @@ class Output(features.Output):
         return {}
 
 
-class MessagesFeature(Feature[Output]):
+class MessagesFeature(Feature[MessagesOutput]):
     USES: ClassVar[Mapping[str, Sequence[str] | None]] = {}
     """By type of blocks with calls that the gateway or another service ran: the names of the tools;
     None: all names."""
@@ -106,12 +105,12 @@ class MessagesFeature(Feature[Output]):
         """Return the place of the first message that is part of the conversation."""
         return 0
 
-    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+    def read_back(self, block: Fields, kind: str, turns: Turns) -> bool:
         """Read a block of the assistant that is no call or result. Return False for others."""
         return False
 
     def content(self, block: Fields, kind: str) -> Content:
-        """Return what the model sees of a result in the conversation; "" for one that can't be
+        """Return what the model sees of a result in the conversation; "" for one that cannot be
         read."""
         return ""
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...features.feature import Used
+from ...features.feature import ActiveFeatures
 from ...request_fields import Fields, invalid_value
-from ..shared.history import Conversation, History, Part, Turns, joined, tool_of
+from ..shared.history import History, Part, PromptMessages, Turns, joined, tool_of
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .content import (
     CHANGE_FIELDS,
@@ -57,28 +57,25 @@ BLOCK_FIELDS = {
 
 
 def parse_messages(
-    given: object,
-    system: object,
-    used: Used[MessagesFeature],
-    define: Define,
-) -> Conversation:
-    """`used`: the features of the request. `define` parses the definition of a tool. Raises
+    messages: object, system: object, features: ActiveFeatures[MessagesFeature], define: Define
+) -> PromptMessages:
+    """`features`: the features of the request. `define` parses the definition of a tool. Raise
     InvalidRequest, UnknownTool and UnsupportedParameter, which name the path of the field."""
-    if not isinstance(given, list) or not given:
-        raise invalid_value("messages", "a non-empty array of messages", given)
-    turns = Turns(used.asked.history, used.asked.tools)
-    for kind in _kinds(given):
-        used.of_item(kind)
-    begin = max((feature.begin(given) for feature in used), default=0)
-    reader = _Reader(used, turns, define)
+    if not isinstance(messages, list) or not messages:
+        raise invalid_value("messages", "a non-empty array of messages", messages)
+    turns = Turns(features.input.history, features.input.tools)
+    for kind in _kinds(messages):
+        features.of_item(kind)
+    begin = max((feature.begin(messages) for feature in features), default=0)
+    reader = _BlockReader(features, turns, define)
     if system is not None:
         reader.system(read_system(Fields({"system": system}), "system", turns.history), "system")
-    users = (at for at, message in enumerate(given) if _role(message) == "user")
+    users = (at for at, message in enumerate(messages) if _role(message) == "user")
     latest = max(users, default=0)
-    for at, message in enumerate(given[begin:], begin):
+    for at, message in enumerate(messages[begin:], begin):
         path = f"messages[{at}]"
         fields = Fields.of(message, path)
-        reader.read(_as_known(fields, turns.history, used) if at < latest else fields, path)
+        reader.read(_as_known(fields, turns.history, features) if at < latest else fields, path)
     reader.require_results("messages")
     conversation = turns.finished()
     if not any(message["role"] != "system" for message in conversation.messages):
@@ -90,8 +87,10 @@ def parse_messages(
 
 
 @dataclass
-class _Reader:
-    _used: Used[MessagesFeature]
+class _BlockReader:
+    """Reads the messages of one request, block by block."""
+
+    _features: ActiveFeatures[MessagesFeature]
     turns: Turns
     _define: Define
     _ids: set[str] = field(default_factory=set)
@@ -124,7 +123,7 @@ class _Reader:
             self.turns.begin({"role": "system"}, path).extend((part, path) for part in parts)
 
     def require_results(self, path: str) -> None:
-        """Raises InvalidRequest if calls have no result."""
+        """Raise InvalidRequest if calls have no result."""
         for call_id, where in self._open.items():
             raise InvalidRequest(
                 f"The call {call_id!r} at {where!r} has no result. Send a tool_result block for "
@@ -141,7 +140,7 @@ class _Reader:
                 continue
             read = self._part(block, kind)
             if read is None:
-                known = (*IMAGE_BLOCKS, *self._used.parts, *USER_BLOCKS)
+                known = (*IMAGE_BLOCKS, *self._features.parts, *USER_BLOCKS)
                 raise unsupported_block(block, kind, "a user message", known)
             parts += [(part, block.place) for part in read]
         self.require_results(message.path("content"))
@@ -191,7 +190,7 @@ class _Reader:
 
     def _part(self, block: Fields, kind: str) -> list[Part] | None:
         read = read_part(block, kind)
-        return self._used.part(block, kind) if read is None else read
+        return self._features.part(block, kind) if read is None else read
 
     def _assistant(self, message: Fields) -> None:
         self.require_results(message.path("content"))
@@ -222,12 +221,12 @@ class _Reader:
 
     def _is_use(self, kind: str, name: object) -> bool:
         """Return whether a block has a call that the gateway or another service ran."""
-        named = [each.USES[kind] for each in self._used.known if kind in each.USES]
+        named = [each.USES[kind] for each in self._features.known if kind in each.USES]
         return any(names is None or name in names for names in named)
 
     def _foreign(self, block: Fields, kind: str) -> None:
-        feature = self._used.of_item(kind)
-        if feature is not None and feature.again(block, kind, self.turns):
+        feature = self._features.of_item(kind)
+        if feature is not None and feature.read_back(block, kind, self.turns):
             return
         content = "" if feature is None else feature.content(block, kind)
         if content:
@@ -244,7 +243,7 @@ class _Reader:
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, THINKING_FIELDS)
         text, signature = block.given_text("thinking"), block.text("signature")
-        original = verified(self._used.asked.client.seal, text, signature or "", path)
+        original = verified(self._features.input.client.seal, text, signature or "", path)
         if original is None:
             self.turns.history.note("left_out", path)
         elif original:
@@ -268,13 +267,9 @@ class _Reader:
         self.turns.call(original_id(call_id), name, arguments, block.place)
 
 
-def _kinds(messages: Sequence[object]) -> set[str]:
+def _kinds(messages: Sequence[Any]) -> set[str]:
     """Return the types of the blocks in the messages of the assistant."""
-    contents = [
-        message.get("content")
-        for message in messages
-        if isinstance(message, dict) and message.get("role") == "assistant"
-    ]
+    contents = [each.get("content") for each in messages if _role(each) == "assistant"]
     blocks = [each for content in contents if isinstance(content, list) for each in content]
     kinds = (each.get("type") for each in blocks if isinstance(each, dict))
     return {kind for kind in kinds if isinstance(kind, str)}
@@ -284,15 +279,17 @@ def _role(message: object) -> object:
     return message.get("role") if isinstance(message, dict) else None
 
 
-def _as_known(message: Fields, history: History, used: Used[MessagesFeature]) -> Fields:
+def _as_known(
+    message: Fields, history: History, features: ActiveFeatures[MessagesFeature]
+) -> Fields:
     """Return a message of an earlier turn, which another service may have made, with text in place
     of the blocks that are not known, and without the members that are not known."""
     history.note_unknown(message, MESSAGE_FIELDS)
     values = {name: message.values[name] for name in MESSAGE_FIELDS if name in message.values}
     known: dict[str, Sequence[str]] = {
-        kind: SERVER_FIELDS for each in used.known for kind in each.USES
+        kind: SERVER_FIELDS for each in features.known for kind in each.USES
     }
-    known |= BLOCK_FIELDS | used.parts
+    known |= BLOCK_FIELDS | features.parts
     if isinstance(content := values.get("content"), list):
         role, path = message.values.get("role"), message.path("content")
         values["content"] = [
@@ -317,7 +314,7 @@ def _known_block(
 
 
 def _mark_error(parts: list[Part], paths: list[str], path: str) -> None:
-    """Templates have no field for a failed call, so the text says it."""
+    """Say in the text that the call failed: templates have no field for it."""
     if parts and parts[0]["type"] == "text":
         parts[0] = text_part(f"Error: {parts[0]['text']}")
         return

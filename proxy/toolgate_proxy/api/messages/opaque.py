@@ -31,24 +31,24 @@ CONTAINING = re.compile(r"toolu_[0-9a-f]{12}_([A-Za-z0-9_-]+)")
 
 
 def shown_id(call_id: str, response_id: str, index: int) -> str:
-    """The id for the client. `index` is the number of the call in the response: ids that a family
-    counts anew in each turn differ by it and by the response."""
-    if found := GENERATED.fullmatch(call_id):
-        return f"toolu_{found[1]}"
+    """Return the id for the client. `index` is the number of the call in the response: ids that a
+    family counts anew in each turn differ by it and by the response."""
+    if match := GENERATED.fullmatch(call_id):
+        return f"toolu_{match[1]}"
     unique = hashlib.sha256(f"{response_id}:{index}".encode()).hexdigest()[:12]
     encoded = base64.urlsafe_b64encode(call_id.encode()).decode().rstrip("=")
     return f"toolu_{unique}_{encoded}"
 
 
 def original_id(tool_use_id: str) -> str:
-    """The id that `shown_id` was made of, which may have a beginning of RUN; any other id is
+    """Return the id that `shown_id` was made of, which may have a beginning of RUN; any other id is
     returned unchanged."""
     for beginning in RUN:
         tool_use_id = tool_use_id.removeprefix(beginning)
-    if found := OWN.fullmatch(tool_use_id):
-        return f"call_{found[1]}"
-    if found := CONTAINING.fullmatch(tool_use_id):
-        encoded = found[1]
+    if match := OWN.fullmatch(tool_use_id):
+        return f"call_{match[1]}"
+    if match := CONTAINING.fullmatch(tool_use_id):
+        encoded = match[1]
         try:
             padded = encoded + "=" * (-len(encoded) % 4)
             return base64.b64decode(padded, altchars=b"-_", validate=True).decode()
@@ -68,9 +68,9 @@ def signer(seal: OwnerSeal | None) -> Callable[[str], str]:
 
 
 def verified(seal: OwnerSeal | None, text: str, signature: str, path: str) -> str | None:
-    """The text of a thinking block; None if its signature is not one for this owner: thinking of
-    another model or key is no part of this conversation. Raises InvalidRequest if the text was
-    changed, as Anthropic does."""
+    """Return the text of a thinking block; None if its signature is not one for this owner:
+    thinking of another model or key is no part of this conversation. Raise InvalidRequest if the
+    text was changed, as Anthropic does."""
     original = None if seal is None else seal.open_text(signature, purpose=PURPOSE)
     if text and original is not None and text != original:
         raise InvalidRequest(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from toolgate_core.deltas import Finish
@@ -82,7 +83,7 @@ class Message(ApiResponse):
             **ended,
             "usage": {
                 **usage_of(self._response.counts),
-                "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+                "cache_creation": {**CREATED},
                 "service_tier": "standard",
             },
         }
@@ -92,18 +93,22 @@ class Message(ApiResponse):
         beyond Anthropic's, as in chat completions."""
         response, content = self._response, self._content
         answered, finish = content.stop_reason is None, content.finish or Finish("stop")
-        counted = with_iterations(response.counts, response.earlier, answered=answered)
+        counted = with_iterations(response.counts, response.summary_counts, answered=answered)
         fields = {"usage": {**usage, **counted, **content.usage()}, **content.members()}
-        own: dict[str, Any] = {}
+        toolgate: dict[str, Any] = {}
         if finish.call is not None:
-            own["last_call"] = finish.call
+            toolgate["last_call"] = finish.call
         if isinstance(finish.stop_reason, int):
-            own["stop_token"] = finish.stop_reason
-        if own:
-            fields["toolgate"] = own
+            toolgate["stop_token"] = finish.stop_reason
+        if toolgate:
+            fields["toolgate"] = toolgate
         if response.request.extras.return_token_ids:
             fields["token_ids"] = content.token_ids
         return fields | prompt_fields(response)
+
+
+CREATED = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+"""Tokens that were written to the cache, which is not billed."""
 
 
 def usage_of(counts: TokenCounts) -> dict[str, Any]:
@@ -126,8 +131,7 @@ def with_iterations(
 
 
 def _iteration(counts: TokenCounts) -> dict[str, Any]:
-    created = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
-    return {**_tokens(counts), "cache_creation": created}
+    return {**_tokens(counts), "cache_creation": {**CREATED}}
 
 
 def _tokens(counts: TokenCounts) -> dict[str, Any]:
@@ -153,9 +157,7 @@ class MessagesWriter(Writer):
     """The paths of the parts of each message's content."""
 
     def response(self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Message:
-        def thinking(index: int) -> ThinkingBlock:
-            return ThinkingBlock(index, self.sign, self.omits_thinking)
-
+        thinking = partial(ThinkingBlock, sign=self.sign, omitted=self.omits_thinking)
         features = outputs(self.features, answer)
         return Message(answer, model, Content(answer, features, self.eager, thinking))
 
@@ -198,9 +200,9 @@ def error_body(
     error: ToolgateError, request_id: str | None = None, writer: MessagesWriter | None = None
 ) -> dict[str, Any]:
     """`writer`: of the request that failed, if it was read."""
-    given = error.body()["error"]
+    error_object = error.body()["error"]
     shown = {
-        **given,
+        **error_object,
         "type": TYPES.get(error.status, "api_error"),
         "message": shortened(_message(error, writer), MAX_MESSAGE),
     }
@@ -220,22 +222,22 @@ def _message(error: ToolgateError, writer: MessagesWriter | None) -> str:
 def _in_own_words(text: str, writer: MessagesWriter | None) -> str:
     if writer is None:
         return text  # the error of the parser, which names the parameters of this API
-    text, paths = NAME.sub(lambda found: NAMES[found[0]], text), writer.request.message_paths
+    text, paths = NAME.sub(lambda match: NAMES[match[0]], text), writer.request.message_paths
     if text == CONTINUED and paths:
         return paths[-1]
     text = text.replace(f"Remove {CONTINUED}", "Remove the last message")
     text = text.replace(REQUIRED, 'tool_choice "any"')
-    return MESSAGE.sub(lambda found: _path(found, paths, writer.part_paths), text)
+    return MESSAGE.sub(lambda match: _path(match, paths, writer.part_paths), text)
 
 
-def _path(found: re.Match[str], paths: Sequence[str], parts: Sequence[Sequence[str]]) -> str:
-    at, part = int(found["message"]), found["part"]
+def _path(match: re.Match[str], paths: Sequence[str], parts: Sequence[Sequence[str]]) -> str:
+    at, part = int(match["message"]), match["part"]
     if at >= len(paths):
-        return found[0]
+        return match[0]
     if part is None:
         return paths[at]
     path = parts[at][int(part)] if int(part) < len(parts[at]) else paths[at]
-    return f"{path}.source" if found["image"] else path
+    return f"{path}.source" if match["image"] else path
 
 
 def _context_message(error: ContextLengthExceeded, request: ChatRequest | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from toolgate_core.errors import ToolgateError
 
 from ...features.all import MESSAGES
-from ...features.feature import Asked, Used
+from ...features.feature import ActiveFeatures, FeatureInput
 from ...request.chat_request import ChatRequest
 from ...request_fields import invalid_value
 from ..shared.content_format import content_format, read_format
@@ -57,13 +57,13 @@ def _set_effort(merged: dict[str, Any], effort: Any) -> None:
     config["effort"] = EFFORT_OF.get(effort, effort)
 
 
-def _set_format(merged: dict[str, Any], given: Any) -> None:
+def _set_format(merged: dict[str, Any], form: Any) -> None:
     """JSON without a schema is not a format of this API."""
-    nested = given.get("json_schema") if isinstance(given, dict) else None
+    nested = form.get("json_schema") if isinstance(form, dict) else None
     if isinstance(nested, dict):
         config = merged.setdefault("output_config", {})
         config["format"] = {"type": "json_schema", "schema": nested.get("schema")}
-    elif isinstance(given, dict) and given.get("type") == "json_object":
+    elif isinstance(form, dict) and form.get("type") == "json_object":
         merged["structured_outputs"] = {"json_object": True}
 
 
@@ -140,11 +140,11 @@ class Messages(Surface):
         thinking = values.get("thinking", {})
         if thinking.get("type") == "enabled" and "budget_tokens" not in thinking:
             raise invalid_value("thinking.budget_tokens", "an integer from 1", None)
-        used = Used(MESSAGES, Asked(reading.client, values))
-        reader = MessagesReader(used, reading)
+        features = ActiveFeatures(MESSAGES, FeatureInput(reading.client, values))
+        reader = MessagesReader(features, reading)
         reader.read_tools(values.get("tools", ()))
         conversation = parse_messages(
-            values.get("messages"), values.get("system"), used, reader.define
+            values.get("messages"), values.get("system"), features, reader.define
         )
         choice, given["parallel_tool_calls"] = read_tool_choice(values.get("tool_choice"))
         mode = reasoning_mode(values)
@@ -163,7 +163,7 @@ class Messages(Surface):
         )
         return request, MessagesWriter(
             request,
-            tuple(used),
+            tuple(features),
             eager_tools(values.get("tools", ()), reading.client),
             thinking.get("display") == "omitted",
             signer(reading.client.seal),

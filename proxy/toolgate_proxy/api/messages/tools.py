@@ -11,7 +11,7 @@ from ...request.chat_request import NamedTool, ToolChoice
 from ...request_fields import DEFERRED, Fields, unknown_value
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import WRITTEN, Mode, Taken, check_form, function_entry
+from ..shared.tools import WRITTEN, Mode, ReadTool, check_form, function_entry
 from ..surface import Client
 from .content import check_fields
 from .feature import MessagesFeature, check_entry
@@ -44,14 +44,14 @@ class MessagesReader(ApiReader[MessagesFeature]):
     CONSTRAINTS = ("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     WORDS = ((".function", ""), (".parameters", ".input_schema"))
 
-    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
-        """The function is in OpenAI's form, as templates show it."""
+    def own(self, entry: Any, path: str, namespace: str = "") -> ReadTool:
+        """Read a tool as a function in OpenAI's form, as templates show it."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         check_form(entry, self.API, path)
         fields = Fields(entry, path)
         kind = fields.text("type")
-        feature = self.used.of_type(kind)
+        feature = self.features.of_type(kind)
         function = None if feature is None or kind is None else feature.function(fields, kind)
         if function is None:
             if kind not in self.CLIENTS:
@@ -63,7 +63,7 @@ class MessagesReader(ApiReader[MessagesFeature]):
         if entry.get("strict") is not None:
             function["strict"] = entry["strict"]
         fields.flag(EAGER)
-        return Taken([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
+        return ReadTool([function_entry(path, function, deferred=fields.flag(DEFERRED) is True)])
 
 
 def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:
@@ -74,7 +74,7 @@ def eager_tools(tools: Iterable[Any], client: Client) -> frozenset[str]:
 
 
 def _own_function(fields: Fields) -> dict[str, Any]:
-    """The function of a tool that the client defines."""
+    """Return the function of a tool that the client defines."""
     name = fields.text("name")
     if not name:
         raise fields.refusal("name", "is required.", InvalidTools)
@@ -90,15 +90,15 @@ def _own_function(fields: Fields) -> dict[str, Any]:
     return function
 
 
-def read_tool_choice(given: object) -> tuple[ToolChoice, bool]:
+def read_tool_choice(choice: object) -> tuple[ToolChoice, bool]:
     """Return the choice, and whether the response may have several calls. Raise InvalidRequest and
     UnsupportedParameter."""
-    if given is None:
+    if choice is None:
         return "auto", True
-    if not isinstance(given, dict):
+    if not isinstance(choice, dict):
         written = '{"type": "{}"}'
-        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
-    fields = Fields(given, "tool_choice")
+        raise unknown_value("tool_choice", CHOICE, choice, CHOICE_TYPES, suggestion=written)
+    fields = Fields(choice, "tool_choice")
     kind = fields.text("type")
     if kind is None or kind not in CHOICE_TYPES:
         raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
@@ -107,6 +107,6 @@ def read_tool_choice(given: object) -> tuple[ToolChoice, bool]:
     if kind == "tool":
         name = fields.required_text("name", "the name of a tool")
         return NamedTool(name), parallel
-    if given.get("name") is not None:
+    if choice.get("name") is not None:
         raise fields.wrong("name", 'left out, except with the type "tool"')
     return MODES[kind], parallel

@@ -17,16 +17,16 @@ from toolgate_core.deltas import (
 )
 from toolgate_core.tools import Tool
 
-from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIds
+from ...chat.choice import FeatureEvent, GatewayCallRan, TokenIdsEvent
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ..shared.tools import Shown
-from .feature import Output
+from ..shared.tools import EchoedTool
+from .feature import ResponsesOutput
 from .output_items import (
     FUNCTION,
     MESSAGE,
-    Call,
     CallItem,
     CallKind,
+    ClientCallItem,
     Event,
     Item,
     TextItem,
@@ -45,7 +45,7 @@ class OutputItems:
     def __init__(
         self,
         response: ChatResponse,
-        features: list[Output],
+        features: list[ResponsesOutput],
         kind: TextKind,
         seal: Callable[[str], str] | None,
     ) -> None:
@@ -55,9 +55,9 @@ class OutputItems:
         self._items: list[Item] = []
         self._first = [item for each in self._features for item in each.first()]
         """The items that are before everything else."""
-        self._running: dict[int, Call] = {}
+        self._running: dict[int, CallItem] = {}
         """The calls that the gateway runs, by their indexes."""
-        self._open: TextItem | Call | None = None
+        self._open: TextItem | CallItem | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
@@ -80,10 +80,10 @@ class OutputItems:
                         self._running[start.index] = call
                     yield from self._begin(call)
                 case ArgumentsDelta() | InputDelta() as delta:
-                    assert isinstance(self._open, Call)
+                    assert isinstance(self._open, CallItem)
                     yield from self._open.add(delta)
                 case CallEnd():
-                    assert isinstance(self._open, Call)
+                    assert isinstance(self._open, CallItem)
                     yield from self._open.end()
                     self._open = None
                 case GatewayCallRan(start, shown) if start.index in self._running:
@@ -92,12 +92,12 @@ class OutputItems:
                     for feature in self._features:
                         if (item := feature.item(event)) is not None:
                             yield from self._add(item)
-                case TokenIds(ids):
+                case TokenIdsEvent(ids):
                     self.token_ids += ids
                 case Finish() as finish:
                     yield from self._finish(finish)
 
-    def _call(self, start: CallStart) -> Call:
+    def _call(self, start: CallStart) -> CallItem:
         call_id = self._response.call_id(start)
         for feature in self._features:
             if (call := feature.call(start, call_id)) is not None:
@@ -105,8 +105,8 @@ class OutputItems:
         return call_item(self._response, start, call_id, FUNCTION)
 
     def interrupt(self) -> None:
-        """Marks the open item as incomplete, after an error."""
-        if isinstance(self._open, Call) and not self._open.announced:
+        """Mark the open item as incomplete, after an error."""
+        if isinstance(self._open, CallItem) and not self._open.announced:
             self._items.pop()  # no event has announced it
         elif self._open is not None:
             self._open.status = "incomplete"
@@ -114,7 +114,7 @@ class OutputItems:
 
     def _finish(self, finish: Finish) -> Iterator[Event]:
         self.finish = finish
-        if isinstance(self._open, Call):
+        if isinstance(self._open, CallItem):
             self.interrupt()  # cut: no event says that it ended
         if not self._items:
             yield from self._begin(TextItem(MESSAGE))
@@ -139,7 +139,7 @@ class OutputItems:
         for feature in self._features:
             yield from feature.annotations(text)
 
-    def _begin(self, item: TextItem | Call) -> Iterator[Event]:
+    def _begin(self, item: TextItem | CallItem) -> Iterator[Event]:
         self._open = item
         yield from self._add(item)
 
@@ -154,12 +154,14 @@ class OutputItems:
         self._open = None
 
 
-def call_item(response: ChatResponse, start: CallStart, call_id: str, kind: CallKind) -> CallItem:
+def call_item(
+    response: ChatResponse, start: CallStart, call_id: str, kind: CallKind
+) -> ClientCallItem:
     """Return the item of a call of a client's tool."""
     tools = response.sent.tools  # with those that a search has found
     namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
     name = start.name.removeprefix(f"{namespace}.") if namespace else start.name
-    return CallItem(kind, name, call_id, namespace)
+    return ClientCallItem(kind, name, call_id, namespace)
 
 
 def response_object(
@@ -195,7 +197,7 @@ def failure(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_summarized(repeated: Mapping[str, Any]) -> bool:
-    """Whether the request asks for a summary of the reasoning."""
+    """Return whether the request asks for a summary of the reasoning."""
     return _summary(repeated) is not None
 
 
@@ -206,59 +208,59 @@ def _summary(repeated: Mapping[str, Any]) -> str | None:
 
 
 def repeated(
-    given: Mapping[str, Any], shown: Iterable[Shown] = (), tools: Iterable[Tool] = ()
+    parameters: Mapping[str, Any], shown: Iterable[EchoedTool] = (), tools: Iterable[Tool] = ()
 ) -> dict[str, Any]:
     """Return what a response repeats of the parameters of its request, with the defaults of
     OpenAI's API. `shown`: the tools as the response repeats them, if they are among `tools`, which
     the model is offered."""
-    text = given.get("text", {})
+    text = parameters.get("text", {})
     return {
-        "background": given.get("background", False),
-        "instructions": given.get("instructions"),
-        "max_output_tokens": given.get("max_output_tokens"),
-        "max_tool_calls": given.get("max_tool_calls"),
-        "parallel_tool_calls": given.get("parallel_tool_calls", True),
-        "previous_response_id": given.get("previous_response_id"),
+        "background": parameters.get("background", False),
+        "instructions": parameters.get("instructions"),
+        "max_output_tokens": parameters.get("max_output_tokens"),
+        "max_tool_calls": parameters.get("max_tool_calls"),
+        "parallel_tool_calls": parameters.get("parallel_tool_calls", True),
+        "previous_response_id": parameters.get("previous_response_id"),
         "prompt": None,
-        "prompt_cache_key": given.get("prompt_cache_key"),
-        "prompt_cache_retention": given.get("prompt_cache_retention"),
+        "prompt_cache_key": parameters.get("prompt_cache_key"),
+        "prompt_cache_retention": parameters.get("prompt_cache_retention"),
         "reasoning": {
-            "effort": given.get("reasoning", {}).get("effort"),
-            "summary": _summary(given),
+            "effort": parameters.get("reasoning", {}).get("effort"),
+            "summary": _summary(parameters),
         },
-        "safety_identifier": given.get("safety_identifier"),
+        "safety_identifier": parameters.get("safety_identifier"),
         "service_tier": "default",
-        "store": given.get("store", True),
-        "temperature": given.get("temperature", 1.0),
+        "store": parameters.get("store", True),
+        "temperature": parameters.get("temperature", 1.0),
         "text": {
             "format": _format(text.get("format", {"type": "text"})),
             "verbosity": text.get("verbosity", "medium"),
         },
-        "tool_choice": _choice(given.get("tool_choice", "auto")),
+        "tool_choice": _choice(parameters.get("tool_choice", "auto")),
         "tools": offered(shown, {tool.name for tool in tools}),
-        "top_logprobs": given.get("top_logprobs", 0),
-        "top_p": given.get("top_p", 1.0),
-        "presence_penalty": given.get("presence_penalty", 0.0),
-        "frequency_penalty": given.get("frequency_penalty", 0.0),
-        "truncation": given.get("truncation", "disabled"),
-        "user": given.get("user"),
-        "metadata": given.get("metadata", {}),
+        "top_logprobs": parameters.get("top_logprobs", 0),
+        "top_p": parameters.get("top_p", 1.0),
+        "presence_penalty": parameters.get("presence_penalty", 0.0),
+        "frequency_penalty": parameters.get("frequency_penalty", 0.0),
+        "truncation": parameters.get("truncation", "disabled"),
+        "user": parameters.get("user"),
+        "metadata": parameters.get("metadata", {}),
     }
 
 
-def _choice(given: Any) -> Any:
+def _choice(choice: Any) -> Any:
     """Return a choice in the form of this API."""
-    inner = given.get(given["type"]) if isinstance(given, dict) else None
-    flat = {"type": given["type"], **inner} if isinstance(inner, dict) else given
+    inner = choice.get(choice["type"]) if isinstance(choice, dict) else None
+    flat = {"type": choice["type"], **inner} if isinstance(inner, dict) else choice
     if isinstance(flat, dict) and "tools" in flat:
         return {**flat, "tools": [*map(_choice, flat["tools"])]}
     return flat
 
 
-def _format(given: Mapping[str, Any]) -> dict[str, Any]:
-    if given.get("type") != "json_schema":
-        return dict(given)
-    return {"description": None, "strict": False, **given}
+def _format(form: Mapping[str, Any]) -> dict[str, Any]:
+    if form.get("type") != "json_schema":
+        return dict(form)
+    return {"description": None, "strict": False, **form}
 
 
 def usage_of(counts: TokenCounts) -> dict[str, Any]:

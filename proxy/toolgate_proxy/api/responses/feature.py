@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
 
-from ...features import feature as features
-from ...features.feature import Feature
+from ...features.feature import Feature, FeatureOutput
 from ...request_fields import DEFERRED, Fields
-from ..shared.tools import Shown, Taken
-from .output_items import Call, Event, Item
+from ..shared.tools import EchoedTool, ReadTool
+from .output_items import CallItem, Event, Item
 from .turns import ItemTurns
 
 IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
@@ -23,7 +22,7 @@ def check_entry(entry: Fields, known: Sequence[str]) -> None:
     entry.check_known((*known, *IGNORED_FIELDS))
     callers = entry.values.get("allowed_callers")
     if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        problem = "must contain 'direct'. Programs of the model can't call tools here."
+        problem = "must contain 'direct'. Programs of the model cannot call tools here."
         raise entry.refusal("allowed_callers", problem)
 
 
@@ -33,7 +32,9 @@ def repeated_entry(entry: Mapping[str, Any], fields: Sequence[str]) -> dict[str,
     return {**repeated, DEFERRED: True} if entry.get(DEFERRED) else repeated
 
 
-def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> list[dict[str, Any]]:
+def chosen_of(
+    shown: Iterable[EchoedTool], is_chosen: Callable[[EchoedTool], bool]
+) -> list[dict[str, Any]]:
     """Return those tools of a response that are chosen, in their namespaces."""
     kept: list[dict[str, Any]] = []
     for tool in shown:
@@ -44,14 +45,14 @@ def chosen_of(shown: Iterable[Shown], is_chosen: Callable[[Shown], bool]) -> lis
     return kept
 
 
-class Output(features.Output):
-    """One feature in one response."""
+class ResponsesOutput(FeatureOutput):
+    """What one feature adds to one response."""
 
     def first(self) -> Iterable[Item]:
         """Return the items before all others."""
         return ()
 
-    def call(self, start: CallStart, call_id: str) -> Call | None:
+    def call(self, start: CallStart, call_id: str) -> CallItem | None:
         """Return the item of a call of a tool of the feature; None for other calls."""
         return None
 
@@ -64,7 +65,7 @@ class Output(features.Output):
         return ()
 
 
-class ResponsesFeature(Feature[Output]):
+class ResponsesFeature(Feature[ResponsesOutput]):
     ITEMS: ClassVar[Mapping[str, str]] = {}
     """By type of item: the beginning of its id."""
     FIELDS: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -79,15 +80,15 @@ class ResponsesFeature(Feature[Output]):
         """Whether deferred tools stay deferred, because the model or the client finds them."""
         return False
 
-    def own(self, entry: Fields, namespace: str) -> Taken | None:
-        """Read a tool of a client that may be in a namespace; None if its type can't be."""
+    def own(self, entry: Fields, namespace: str) -> ReadTool | None:
+        """Read a tool of a client that may be in a namespace; None if its type cannot be."""
         return None
 
     def chosen(self, choice: Fields) -> str | None:
         """Return the name of the tool that `tool_choice` names by its type."""
         return None
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """Read an item of the conversation. Return False if it is shown as its text, since it is
         damaged. Raise InvalidRequest."""
         return False

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...features.feature import Used
+from ...features.feature import ActiveFeatures
 from ...request.toolset import Toolset
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.history import Conversation, History, text_of, tool_of
+from ..shared.history import History, PromptMessages, text_of, tool_of
 from .feature import ResponsesFeature
 from .tools import full_name
 from .turns import Define, ItemTurns, read_content
@@ -41,35 +41,37 @@ def is_trigger(item: object) -> bool:
 
 
 def parse_input(
-    given: object,
+    items: object,
     instructions: str | None,
-    used: Used[ResponsesFeature],
+    features: ActiveFeatures[ResponsesFeature],
     define: Define,
     *,
     recalled: int = 0,
-) -> Conversation:
-    """The messages. `used`: the features of the request. `define`: parses tools in items.
-    `recalled`: number of items at the beginning that are not the request's own.
+) -> PromptMessages:
+    """Return the messages. `features`: the features of the request. `define`: parses tools in
+    items. `recalled`: number of items at the beginning that are not the request's own.
 
-    Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = ItemTurns(used, define)
+    Raise InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
+    turns = ItemTurns(features, define)
     if instructions:
         turns.message("system", instructions, "instructions")
-    if isinstance(given, str) and given:
-        turns.message("user", given, "input")
+    if isinstance(items, str) and items:
+        turns.message("user", items, "input")
         return turns.finished()
-    if not isinstance(given, list) or not given:
-        raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
-    for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, used)
-    for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, used)
+    if not isinstance(items, list) or not items:
+        raise invalid_value("input", "a non-empty string or a non-empty array of items", items)
+    for item in items[:recalled]:
+        _add(item, PREVIOUS, turns, features)
+    for at, item in enumerate(items[recalled:]):
+        _add(item, f"input[{at}]", turns, features)
     if not turns.count:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.finished()
 
 
-def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]) -> None:
+def _add(
+    item: object, path: str, turns: ItemTurns, features: ActiveFeatures[ResponsesFeature]
+) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -78,10 +80,10 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
-        feature = used.of_item(kind)
+        feature = features.of_item(kind)
         if feature is not None and kind in feature.FIELDS:
             _check(fields, feature.FIELDS[kind], history, any_status=kind in feature.STATUS)
-        if feature is not None and feature.again(fields, kind, turns):
+        if feature is not None and feature.read_back(fields, kind, turns):
             return
         if kind == "item_reference":
             raise UnsupportedParameter(
@@ -98,7 +100,7 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
             role = ROLES.get(fields.text("role") or "")
             if role is None:
                 raise fields.wrong("role", '"user", "assistant", "system" or "developer"')
-            turns.message(role, read_content(fields, "content", role, used), path)
+            turns.message(role, read_content(fields, "content", role, features), path)
         case "function_call":
             arguments, name = history.arguments(fields), called_name(fields, turns.tools)
             turns.call(fields.required_text("call_id"), name, arguments, path)
@@ -107,7 +109,7 @@ def _add(item: object, path: str, turns: ItemTurns, used: Used[ResponsesFeature]
         case "function_call_output":
             turns.output(fields)
         case "reasoning":
-            if text := _reasoning(fields, used.asked.client.seal, history):
+            if text := _reasoning(fields, features.input.client.seal, history):
                 turns.reasoning(text, path)
 
 
@@ -120,7 +122,7 @@ def _check(fields: Fields, known: Sequence[str], history: History, *, any_status
 
 
 def called_name(fields: Fields, tools: Toolset) -> str:
-    """The name of a call's tool that the model sees."""
+    """Return the name of a call's tool that the model sees."""
     name, namespace = fields.required_text("name"), fields.text("namespace")
     if not namespace:
         return name
@@ -130,8 +132,8 @@ def called_name(fields: Fields, tools: Toolset) -> str:
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
-    """The encrypted text, unless it was changed, or encrypted for another key or service. Otherwise
-    the text of the reasoning, or of its summary if it has none."""
+    """Return the encrypted text, unless it was changed, or encrypted for another key or service.
+    Otherwise the text of the reasoning, or of its summary if it has none."""
     encrypted = fields.text("encrypted_content")
     if encrypted is not None:
         text = None if seal is None else seal.open_text(encrypted, purpose=PURPOSE)

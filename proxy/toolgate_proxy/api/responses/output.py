@@ -23,17 +23,9 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ...features.feature import outputs
 from ...request.chat_request import ChatRequest
 from ..shared.output import finish_fields, prompt_fields, typed_events
-from ..shared.tools import Shown
+from ..shared.tools import EchoedTool
 from ..surface import ANY_CLIENT, ApiResponse, Client, Writer
-from .body import (
-    OutputItems,
-    Status,
-    failure,
-    is_summarized,
-    repeated,
-    response_object,
-    usage_of,
-)
+from .body import OutputItems, Status, failure, is_summarized, repeated, response_object, usage_of
 from .feature import ResponsesFeature
 from .output_items import REASONING, SUMMARY, Event, TextKind
 from .state import store, turn_of, with_ids
@@ -225,7 +217,7 @@ def _is_kept(item: object) -> bool:
 class ResponsesWriter(Writer):
     values: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of the request."""
-    tools: Sequence[Shown] = ()
+    tools: Sequence[EchoedTool] = ()
     features: tuple[ResponsesFeature, ...] = ()
     """Those of the request."""
     input: Any = None
@@ -256,7 +248,7 @@ class ResponsesWriter(Writer):
 
 @dataclass
 class CompactWriter(ResponsesWriter):
-    """Of the operation that only compacts a conversation."""
+    """Writes the response to a request that only compacts a conversation."""
 
     def response(
         self, answer: ChatResponse, model: str, client: Client = ANY_CLIENT

@@ -18,7 +18,7 @@ Status = Literal["in_progress", "completed", "incomplete"]
 
 
 def item_id(prefix: str, response_id: str, index: int | str) -> str:
-    """The id of an item: the same in a stream and in a complete response."""
+    """Return the id of an item: the same in a stream and in a complete response."""
     return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
 
 
@@ -59,7 +59,7 @@ class Item:
 
 
 @dataclass
-class Call(Item):
+class CallItem(Item):
     """An item of a call, of whose arguments no event has a part."""
 
     announced: ClassVar[bool] = True
@@ -84,19 +84,20 @@ class Call(Item):
         yield from ()
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
+        """End the call, which is complete and valid."""
         self.status = "completed"
         if not self.announced:
             yield item_added(self.index, self.body())
         yield item_done(self.index, self.body())
 
     def ran(self, shown: Any) -> Iterator[Event]:
-        """The gateway has run the call. `shown`: the result for the client."""
+        """Take the result of a call that the gateway has run. `shown`: the result for the
+        client."""
         yield from ()
 
 
 @dataclass
-class RunCall(Call):
+class GatewayCallItem(CallItem):
     """A call that the gateway runs. It is completed by its result: one that is cut stays without
     its `done` event."""
 
@@ -130,13 +131,10 @@ class TextKind:
     """The item's field that has the part."""
     part: dict[str, Any]
     """The part without its text."""
-    index: str
-    """The events' field that has the part's index."""
-    part_added: str
-    part_done: str
-    text_delta: str
-    text_done: str
-    """Types of the events that announce the part and its text."""
+    part_event: str
+    text_event: str
+    """What the types of the events that announce the part and its text have between `response.` and
+    `.added`, `.delta` or `.done`."""
 
 
 MESSAGE = TextKind(
@@ -144,33 +142,24 @@ MESSAGE = TextKind(
     item={"type": "message", "role": "assistant", "content": []},
     parts="content",
     part={"type": "output_text", "annotations": [], "logprobs": []},
-    index="content_index",
-    part_added="response.content_part.added",
-    part_done="response.content_part.done",
-    text_delta="response.output_text.delta",
-    text_done="response.output_text.done",
+    part_event="content_part",
+    text_event="output_text",
 )
 REASONING = TextKind(
     prefix="rs",
     item={"type": "reasoning", "summary": [], "content": []},
     parts="content",
     part={"type": "reasoning_text"},
-    index="content_index",
-    part_added="response.content_part.added",
-    part_done="response.content_part.done",
-    text_delta="response.reasoning_text.delta",
-    text_done="response.reasoning_text.done",
+    part_event="content_part",
+    text_event="reasoning_text",
 )
 SUMMARY = TextKind(
     prefix="rs",
     item={"type": "reasoning", "summary": []},
     parts="summary",
     part={"type": "summary_text"},
-    index="summary_index",
-    part_added="response.reasoning_summary_part.added",
-    part_done="response.reasoning_summary_part.done",
-    text_delta="response.reasoning_summary_text.delta",
-    text_done="response.reasoning_summary_text.done",
+    part_event="reasoning_summary_part",
+    text_event="reasoning_summary_text",
 )
 """The reasoning, for clients that ask for a summary."""
 
@@ -197,7 +186,7 @@ class TextItem(Item):
     def begin(self) -> Iterator[Event]:
         empty = self._item([])
         yield item_added(self.index, empty)
-        yield self._text_event(self.kind.part_added, {"part": self._part()})
+        yield self._text_event(f"{self.kind.part_event}.added", {"part": self._part()})
 
     def add(self, event: ContentDelta | ReasoningDelta) -> Iterator[Event]:
         self._texts.append(event.text)
@@ -207,22 +196,22 @@ class TextItem(Item):
             self._logprobs += more["logprobs"]
         elif not event.text:
             return  # logprobs only
-        yield self._text_event(self.kind.text_delta, more)
+        yield self._text_event(f"{self.kind.text_event}.delta", more)
 
     def end(self, status: Status) -> Iterator[Event]:
         self.status = status
         for at, annotation in enumerate(self.annotate("".join(self._texts))):
             self._annotations.append(annotation)
             added = {"annotation_index": at, "annotation": annotation}
-            yield self._text_event("response.output_text.annotation.added", added)
+            yield self._text_event("output_text.annotation.added", added)
         part = self._part()
         if self.seal is not None:
             self._sealed = self.seal(part["text"])
         more: Event = {"text": part["text"]}
         if self.kind is MESSAGE:
             more["logprobs"] = self._logprobs
-        yield self._text_event(self.kind.text_done, more)
-        yield self._text_event(self.kind.part_done, {"part": part})
+        yield self._text_event(f"{self.kind.text_event}.done", more)
+        yield self._text_event(f"{self.kind.part_event}.done", {"part": part})
         yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
@@ -241,7 +230,7 @@ class TextItem(Item):
         return part
 
     def _text_event(self, kind: str, more: Event) -> Event:
-        return self.event(kind, **{self.kind.index: 0}, **more)
+        return self.event(f"response.{kind}", **{f"{self.kind.parts}_index": 0}, **more)
 
 
 @dataclass(frozen=True)
@@ -253,9 +242,8 @@ class CallKind:
     """Beginning of the item's id."""
     text: str
     """The item's field that has the arguments."""
-    text_delta: str
-    text_done: str
-    """Types of the events that have the arguments."""
+    event: str
+    """Beginning of the types of the events that have the arguments."""
     named: bool
     """Whether the event that the arguments are complete has the tool's name."""
 
@@ -264,14 +252,13 @@ FUNCTION = CallKind(
     type="function_call",
     prefix="fc",
     text="arguments",
-    text_delta="response.function_call_arguments.delta",
-    text_done="response.function_call_arguments.done",
+    event="response.function_call_arguments",
     named=True,
 )
 
 
 @dataclass
-class CallItem(Call):
+class ClientCallItem(CallItem):
     """A call of a tool. A call that is cut stays without its `done` events: clients execute
     a call when they see the item's."""
 
@@ -287,11 +274,11 @@ class CallItem(Call):
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         yield from super().add(event)
         if event.text:
-            yield self.event(self.kind.text_delta, delta=event.text)
+            yield self.event(f"{self.kind.event}.delta", delta=event.text)
 
     def end(self) -> Iterator[Event]:
         named = {"name": self.name} if self.kind.named else {}
-        yield self.event(self.kind.text_done, **named, **{self.kind.text: self.arguments})
+        yield self.event(f"{self.kind.event}.done", **named, **{self.kind.text: self.arguments})
         yield from super().end()
 
     def body(self) -> dict[str, Any]:

@@ -54,11 +54,11 @@ STATUS_OF = (
 
 
 async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
-    """The body whose `input` begins with the items of the earlier turns, and their number. Items
-    of the type `item_reference` are replaced by the items that they name. What is invalid stays
-    as it is: the parser reports it.
+    """Return the body whose `input` begins with the items of the earlier turns, and their number.
+    Items of the type `item_reference` are replaced by the items that they name. What is invalid
+    stays as it is: the parser reports it.
 
-    Raises PreviousResponseNotFound, ItemNotFound, RequestTooLarge and ResponsesUnavailable."""
+    Raise PreviousResponseNotFound, ItemNotFound, RequestTooLarge and ResponsesUnavailable."""
     items = as_items(body.get("input"))
     previous = body.get(PREVIOUS)
     if not items or client.responses is None or client.seal is None:
@@ -75,17 +75,17 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     return {**body, "input": [*earlier, *items]}, len(earlier)
 
 
-def as_items(given: object) -> list[Any]:
-    """`input` as items; empty if it is invalid."""
-    if isinstance(given, str) and given:
-        return [{"type": "message", "role": "user", "content": given}]
-    return given if isinstance(given, list) else []
+def as_items(value: object) -> list[Any]:
+    """Return `input` as items; empty if it is invalid."""
+    if isinstance(value, str) and value:
+        return [{"type": "message", "role": "user", "content": value}]
+    return value if isinstance(value, list) else []
 
 
 def too_long() -> RequestTooLarge:
     return RequestTooLarge(
         f"The conversation that {PREVIOUS!r} continues is too long. Begin a new one, with a "
-        "summary in `input`.",
+        "summary in 'input'.",
         param=PREVIOUS,
     )
 
@@ -105,24 +105,24 @@ class StoredHistory:
         self._found: dict[str, StoredResponse | None] = {}
 
     async def before(self, previous: str) -> Sequence[Any]:
-        """The items of a response and of those that it continues."""
+        """Return the items of a response and of those that it continues."""
         conversation = await self._responses.conversation(self._owner, previous)
         if conversation.too_long:
             raise too_long()
         if (missing := conversation.missing) is not None:
-            # In ASCII, because JSON can't hold half a surrogate pair.
+            # In ASCII, because JSON cannot hold half a surrogate pair.
             what = f"Previous response with id {previous!a} not found."
             if missing != previous:
                 about = f"The response {missing!a}, which {previous!a} continues,"
                 what = f"{about} is not stored any more."
-            message = f"{what} Send the earlier items in `input`."
+            message = f"{what} Send the earlier items in 'input'."
             raise PreviousResponseNotFound(message, param=PREVIOUS)
         _check_continuable(conversation.turns)
         self._found |= {turn.id: turn for turn in conversation.turns}
         return conversation.items
 
     async def resolved(self, items: Sequence[Any], path: str) -> list[Any]:
-        """The items, those that references name in place of the references."""
+        """Return the items, those that references name in place of the references."""
         return [
             await self._referred(item["id"], f"{path}[{at}]") if _is_reference(item) else item
             for at, item in enumerate(items)
@@ -158,17 +158,16 @@ def _check_continuable(turns: Sequence[StoredResponse]) -> None:
     for turn in turns:
         if (status := turn.body.get("status")) in UNFINISHED:
             raise InvalidRequest(
-                f"The response {turn.id!a} can't be continued, because its status is {status!r}. "
+                f"The response {turn.id!a} cannot be continued, because its status is {status!r}. "
                 "Continue one that is completed.",
                 param=PREVIOUS,
             )
 
 
 async def store(body: dict[str, Any], given: object, client: Client) -> dict[str, Any]:
-    """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. `given`: the request's own `input`. One of the
-    background is stored when its last event was sent.
-    """
+    """Return the response object to send: `body`, or if it cannot be stored, with `store: false`
+    and the reason in `toolgate.not_stored`. `given`: the request's own `input`. A response of the
+    background is stored when its last event was sent."""
     waits = client.background is None and client.responses is not None
     if not (waits and body["store"]) or client.responses is None or client.seal is None:
         return body
@@ -180,7 +179,7 @@ async def store(body: dict[str, Any], given: object, client: Client) -> dict[str
 
 
 def turn_of(body: dict[str, Any], given: object) -> StoredResponse:
-    """The record of a response. `given`: the request's own `input`."""
+    """Return the record of a response. `given`: the request's own `input`."""
     return StoredResponse(
         body["id"],
         body,
@@ -191,7 +190,7 @@ def turn_of(body: dict[str, Any], given: object) -> StoredResponse:
 
 
 def retrieved(response: StoredResponse, include: Container[str], seal: OwnerSeal) -> Json:
-    """The response object, with encrypted reasoning if `include` asks for it."""
+    """Return the response object, with encrypted reasoning if `include` asks for it."""
     if ENCRYPTED not in include:
         return response.body
     return response.body | {
@@ -211,7 +210,7 @@ class Page:
 
 
 def listed(items: Sequence[Json], page: Page) -> Json:
-    """One page of items. Raises InvalidRequest."""
+    """Return one page of items. Raise InvalidRequest."""
     ordered = list(items) if page.ascending else list(reversed(items))
     if page.after is not None:
         at = next((at for at, item in enumerate(ordered) if item["id"] == page.after), None)
@@ -231,16 +230,16 @@ def listed(items: Sequence[Json], page: Page) -> Json:
 
 
 def _shown(item: Mapping[str, Any]) -> Json:
-    """An item with the fields that clients may leave out."""
-    made = {**item}
+    """Return an item with the fields that clients may leave out."""
+    full_item = {**item}
     if item["type"] == "message" and isinstance(item.get("content"), str):
         kind = "output_text" if item.get("role") == "assistant" else "input_text"
-        made["content"] = [{"type": kind, "text": item["content"]}]
+        full_item["content"] = [{"type": kind, "text": item["content"]}]
         if kind == "output_text":
-            made["content"][0] |= {"annotations": []}
+            full_item["content"][0] |= {"annotations": []}
     if item["type"] in STATUS_OF:
-        made["status"] = item.get("status") or "completed"
-    return made
+        full_item["status"] = item.get("status") or "completed"
+    return full_item
 
 
 def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
@@ -251,17 +250,17 @@ def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
 
 
 def response_of(item: str) -> str | None:
-    """The ID of the response that the item belongs to; None if the ID is not one of ours."""
-    found = ITEM_ID.fullmatch(item)
-    return f"resp_{found['response']}" if found is not None else None
+    """Return the ID of the response that the item belongs to; None if the ID is not one of ours."""
+    match = ITEM_ID.fullmatch(item)
+    return f"resp_{match['response']}" if match is not None else None
 
 
 def with_ids(items: Sequence[Any], response_id: str) -> list[Any]:
-    """Items of `input` as they are stored: each with a type and an ID."""
+    """Return items of `input` as they are stored: each with a type and an ID."""
     named = []
     for at, given in enumerate(items):
         item = {"role": "user", "content": given} if isinstance(given, str) else given
         kind = item.get("type") or "message"
-        own = item_id(PREFIXES.get(kind, "item"), response_id, f"in{at}")
-        named.append({**item, "id": item.get("id") or own, "type": kind})
+        new_id = item_id(PREFIXES.get(kind, "item"), response_id, f"in{at}")
+        named.append({**item, "id": item.get("id") or new_id, "type": kind})
     return named

@@ -10,9 +10,9 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, ToolgateError, UnsupportedParameter
 
 from ...features.all import RESPONSES
-from ...features.feature import Asked, Used
+from ...features.feature import ActiveFeatures, FeatureInput
 from ...request.chat_request import ChatRequest
-from ...request_fields import invalid_value
+from ...request_fields import Fields, invalid_value
 from ..shared.content_format import RESPONSE_FORMAT, content_format, read_text_format
 from ..shared.output import COMMENT
 from ..shared.parameter import RESPONSES_TABLE, ParsedParameters, over_defaults, read_parameters
@@ -37,21 +37,19 @@ BACKGROUND = "background"
 FORMAT = "text.format"
 
 
-def _own_input(given: Any, recalled: int) -> Any:
+def _own_input(sent_input: Any, recalled: int) -> Any:
     """Return the input without the items of earlier turns, as it is stored."""
-    if not isinstance(given, list):
-        return given
-    return [item for item in given[recalled:] if not is_trigger(item)]
+    if not isinstance(sent_input, list):
+        return sent_input
+    return [item for item in sent_input[recalled:] if not is_trigger(item)]
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for a response of the background that is not stored, and other
     additional output than the API has."""
     if values.get(BACKGROUND) and not values.get("store", True):
-        raise InvalidRequest(
-            "'background' requires a stored response. Remove `store: false`, or 'background'.",
-            param=BACKGROUND,
-        )
+        problem = "requires a stored response. Remove `store: false`, or 'background'."
+        raise Fields(values).refusal(BACKGROUND, problem, InvalidRequest)
     for at, name in enumerate(values.get("include", ())):
         if not isinstance(name, str) or name not in INCLUDES:
             expected = f"one of {', '.join(INCLUDES)}"
@@ -64,10 +62,8 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
         parsed.values["logprobs"] = True
         return
     if parsed.sampling.get("logprob_token_ids"):
-        raise InvalidRequest(
-            f"'logprob_token_ids' requires logprobs. Add {LOGPROBS!r} to 'include'.",
-            param="logprob_token_ids",
-        )
+        problem = f"requires logprobs. Add {LOGPROBS!r} to 'include'."
+        raise Fields(parsed.values).refusal("logprob_token_ids", problem, InvalidRequest)
     parsed.sampling.pop("logprobs", None)
 
 
@@ -85,18 +81,18 @@ FORMS = {
 def _own_forms(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with those of chat completions in the form of this API, unless they are
     there in this form as well."""
-    own = {name: value for name, value in values.items() if value is not None}
-    for name in filter(own.__contains__, FORMS):
+    renamed = {name: value for name, value in values.items() if value is not None}
+    for name in filter(renamed.__contains__, FORMS):
         outer, *inner = FORMS[name]
-        given = own.get(outer, {})
-        if not isinstance(given, dict) or {*inner} & given.keys() or (given and not inner):
+        member = renamed.get(outer, {})
+        if not isinstance(member, dict) or {*inner} & member.keys() or (member and not inner):
             continue
-        value = own.pop(name)
+        value = renamed.pop(name)
         if name == RESPONSE_FORMAT and isinstance(value, dict):
             nested = value.get("json_schema")
             value = {"type": "json_schema", **nested} if isinstance(nested, dict) else value
-        own[outer] = {**given, inner[0]: value} if inner else value
-    return own
+        renamed[outer] = {**member, inner[0]: value} if inner else value
+    return renamed
 
 
 SEALED = ("reasoning", "compaction")
@@ -140,15 +136,15 @@ class Responses(Surface):
         self, body: Mapping[str, Any], reading: Reading
     ) -> tuple[ChatRequest, ResponsesWriter]:
         parsed = read_parameters(_own_forms(body), RESPONSES_TABLE)
-        values, seal = parsed.values, reading.client.seal
+        values, client = parsed.values, reading.client
         _check_options(values)
         _set_logprobs(parsed)
-        given, recalled = values.get("input"), reading.recalled
-        used = Used(RESPONSES, Asked(reading.client, values, recalled=recalled))
-        reader = ResponsesReader(used, reading)
+        sent_input, recalled = values.get("input"), reading.recalled
+        features = ActiveFeatures(RESPONSES, FeatureInput(client, values, recalled=recalled))
+        reader = ResponsesReader(features, reading)
         reader.read_tools(values.get("tools", ()))
         conversation = parse_input(
-            given, values.get("instructions"), used, reader.define_all, recalled=recalled
+            sent_input, values.get("instructions"), features, reader.define_all, recalled=recalled
         )
         if values.get("truncation") == "auto":
             parsed.request["drop_oldest"] = True
@@ -160,10 +156,10 @@ class Responses(Surface):
         return request, self.writer(
             request,
             values,
-            used.asked.shown,
-            tuple(used),
-            _own_input(given, recalled),
-            partial(encrypt, seal) if seal is not None and is_encrypted else None,
+            features.input.shown,
+            tuple(features),
+            _own_input(sent_input, recalled),
+            partial(encrypt, client.seal) if client.seal is not None and is_encrypted else None,
             **reader.noted,
         )
 
@@ -210,11 +206,9 @@ def _with_trigger(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a request for a response that is not stored. Raise UnsupportedParameter.
     An invalid `input` stays as it is: the parser reports it."""
     if body.get("stream"):
-        raise UnsupportedParameter(
-            "'stream' is not supported by this operation. Remove it.", param="stream"
-        )
-    given = body.get("input")
-    items = as_items(given)
-    if not items and (given is not None or not isinstance(body.get(PREVIOUS), str)):
+        raise Fields(body).refusal("stream", "is not supported by this operation. Remove it.")
+    sent_input = body.get("input")
+    items = as_items(sent_input)
+    if not items and (sent_input is not None or not isinstance(body.get(PREVIOUS), str)):
         return dict(body)
     return {**body, "input": [*items, {"type": TRIGGER}], "store": False}

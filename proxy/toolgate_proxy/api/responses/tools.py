@@ -13,7 +13,14 @@ from ...request.chat_request import ToolChoice
 from ...request_fields import DEFERRED, Fields
 from ..reader import ApiReader
 from ..shared.content_format import STRUCTURED_OUTPUTS
-from ..shared.tools import Entry, Shown, Taken, function_name, own_form, read_tool_choice
+from ..shared.tools import (
+    EchoedTool,
+    OfferedTool,
+    ReadTool,
+    function_name,
+    own_form,
+    read_tool_choice,
+)
 from .feature import ResponsesFeature, check_entry, chosen_of, repeated_entry
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -38,18 +45,18 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         """Parse the tools of an item. `path`: of the array."""
         return self.parsed(self.collected(tools, path)[0], self._reading.on_invalid)
 
-    def prepared(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+    def prepared(self, entries: Sequence[OfferedTool]) -> Sequence[OfferedTool]:
         """Without a search, deferred tools are loaded at once."""
         self._alone = frozenset(
             entry.name
             for entry in entries
             if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
         )
-        if any(feature.finds_deferred for feature in self.used):
+        if any(feature.finds_deferred for feature in self.features):
             return entries
         return [each._replace(deferred=False) if each.deferred else each for each in entries]
 
-    def parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+    def parsed(self, entries: Sequence[OfferedTool], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         return super().parsed([*map(self._in_namespace, entries)], on_invalid)
 
     def choice(self, given: object) -> ToolChoice:
@@ -60,25 +67,25 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
         """Return the name of a tool in `tool_choice`. Raise InvalidRequest and
         UnsupportedParameter."""
         kind = fields.text("type")
-        feature = self.used.of_type(kind)
+        feature = self.features.of_type(kind)
         if feature is not None and (name := feature.chosen(fields)) is not None:
             return name
         if kind not in self.CLIENTS:
-            others = ", ".join(name for each in self.used.known for name in each.CHOICES)
+            others = ", ".join(name for each in self.features.known for name in each.CHOICES)
             raise fields.refusal(
                 "type",
                 f"must be 'function', 'custom' or one of {others}, but is {kind!r}. Other tools "
-                "can't be called here.",
+                "cannot be called here.",
             )
         return function_name(fields.values) or fields.required_text("name", "the name of a tool")
 
-    def _in_namespace(self, entry: Entry) -> Entry:
-        """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
-        that is its name."""
+    def _in_namespace(self, entry: OfferedTool) -> OfferedTool:
+        """Return the entry with its namespace. The Agents SDK knows the calls of a deferred
+        function without a namespace by a namespace that is its name."""
         is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return entry._replace(namespace=entry.name or "") if is_alone else entry
 
-    def own(self, entry: Any, path: str, namespace: str = "") -> Taken:
+    def own(self, entry: Any, path: str, namespace: str = "") -> ReadTool:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         entry, is_nested = own_form(entry, self.API, path)
@@ -91,32 +98,30 @@ class ResponsesReader(ApiReader[ResponsesFeature]):
             return inner._replace(entries=entries)
         if kind in self.CLIENTS:
             return client_tool(fields, FIELDS[kind], namespace)
-        feature = self.used.of_type(kind)
+        feature = self.features.of_type(kind)
         taken = None if feature is None else feature.own(fields, namespace)
         if taken is None:
             raise unknown_type(kind, path)
         return taken
 
-    def _namespace(self, fields: Fields) -> Taken:
+    def _namespace(self, fields: Fields) -> ReadTool:
         check_entry(fields, FIELDS["namespace"])
         name, description = fields.text("name"), fields.text("description")
         if description:
-            self.used.asked.history.note("left_out", fields.path("description"))
+            self.features.input.history.note("left_out", fields.path("description"))
         if not name:
-            where = f"{fields.place}.name"
-            raise InvalidTools(f"{where} must be a non-empty string.", param=where)
-        inner, where = fields.items("tools"), f"{fields.place}.tools"
+            raise fields.refusal("name", "must be a non-empty string.", InvalidTools)
+        inner = fields.items("tools")
         if not inner:
-            raise InvalidTools(
-                f"{where} must be a non-empty array of functions and custom tools.", param=where
-            )
-        entries, shown = self.collected(inner, where, name)
+            problem = "must be a non-empty array of functions and custom tools."
+            raise fields.refusal("tools", problem, InvalidTools)
+        entries, shown = self.collected(inner, fields.path("tools"), name)
         # OpenAI's model of a response requires the description.
         body = {"type": "namespace", "name": name, "description": description or ""}
-        return Taken(entries, Shown(body, inner=shown))
+        return ReadTool(entries, EchoedTool(body, inner=shown))
 
 
-def client_tool(entry: Fields, known: Sequence[str], namespace: str) -> Taken:
+def client_tool(entry: Fields, known: Sequence[str], namespace: str) -> ReadTool:
     """Return a tool that the client runs. `known`: its fields. `namespace`: "" without one. Raise
     InvalidRequest and UnsupportedParameter."""
     check_entry(entry, known)
@@ -132,8 +137,8 @@ def client_tool(entry: Fields, known: Sequence[str], namespace: str) -> Taken:
         kept["name"] = full_name(namespace, kept["name"])
     deferred = entry.flag(DEFERRED) is True
     own = "" if namespace == DEFAULT_NAMESPACE else namespace
-    shown = Shown(repeated_entry(entry.values, known), str(kept.get("name")))
-    return Taken([Entry(entry.place, {"type": kind, kind: kept}, deferred, own)], shown)
+    shown = EchoedTool(repeated_entry(entry.values, known), str(kept.get("name")))
+    return ReadTool([OfferedTool(entry.place, {"type": kind, kind: kept}, deferred, own)], shown)
 
 
 def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:
@@ -148,13 +153,13 @@ def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter
 
 
 def full_name(namespace: str, name: str) -> str:
-    """The name of a tool of a namespace that the model sees."""
+    """Return the name of a tool of a namespace that the model sees."""
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
-    """The tools of a response, without invalid ones that the model is not offered. Deferred ones
-    stay: a search can find them."""
+def offered(shown: Iterable[EchoedTool], names: Container[str]) -> list[dict[str, Any]]:
+    """Return the tools of a response, without invalid ones that the model is not offered. Deferred
+    ones stay: a search can find them."""
     return chosen_of(
         shown, lambda tool: DEFERRED in tool.body or tool.name is None or tool.name in names
     )

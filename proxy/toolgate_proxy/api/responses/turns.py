@@ -12,7 +12,7 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool
 
-from ...features.feature import Used
+from ...features.feature import ActiveFeatures
 from ...request_fields import Fields, invalid_value
 from ..shared.history import Content, Message, Part, Turn, Turns
 from ..shared.tool_changes import ToolChanges, text_part
@@ -21,10 +21,10 @@ Define = Callable[[Sequence[object], str], tuple[Tool, ...]]
 
 
 class ItemTurns(Turns):
-    def __init__(self, used: Used[Any], define: Define) -> None:
-        """`used`: the features of the request. `define`: parses an array of tools at its path."""
-        super().__init__(used.asked.history, used.asked.tools)
-        self._used, self._define = used, define
+    def __init__(self, features: ActiveFeatures[Any], define: Define) -> None:
+        """`features`: those of the request. `define`: parses an array of tools at its path."""
+        super().__init__(features.input.history, features.input.tools)
+        self._features, self._define = features, define
 
     def begin(self, message: Message, path: str) -> Turn:
         if message["role"] != "system":
@@ -51,7 +51,7 @@ class ItemTurns(Turns):
             param = f"{path}.call_id"
             raise InvalidRequest(
                 f"{param!r}: no function call with this call_id precedes it. Include that item in "
-                "`input`.",
+                "'input'.",
                 param=param,
             )
         return super().result(call_id, content, path, name=name)
@@ -60,7 +60,7 @@ class ItemTurns(Turns):
         """Read the result of a call of a client's tool. Raise InvalidRequest and
         UnsupportedParameter."""
         call_id = item.required_text("call_id")
-        self.result(call_id, read_content(item, "output", "tool", self._used), item.place)
+        self.result(call_id, read_content(item, "output", "tool", self._features), item.place)
 
     def replace_result(self, content: str, new: str) -> None:
         """Replace the content of a result."""
@@ -73,7 +73,7 @@ class ItemTurns(Turns):
         return self._define(item.items("tools") or [], item.path("tools"))
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:
-        """Tools that are added from here on."""
+        """Add tools that can be called from here on."""
         changes = ToolChanges(self.tools)
         changes.define(tools)
         if parts := changes.parts(heading=True):
@@ -103,8 +103,9 @@ FOREIGN_ROLES = ("assistant", "tool")
 """Roles whose content models and tools have written."""
 
 
-def read_content(fields: Fields, name: str, role: str, used: Used[Any]) -> Content:
-    """The content in the form of chat templates. Raises InvalidRequest and UnsupportedParameter."""
+def read_content(fields: Fields, name: str, role: str, features: ActiveFeatures[Any]) -> Content:
+    """Return the content in the form of chat templates. Raise InvalidRequest and
+    UnsupportedParameter."""
     content = fields.values.get(name)
     if isinstance(content, str):
         return content
@@ -113,26 +114,25 @@ def read_content(fields: Fields, name: str, role: str, used: Used[Any]) -> Conte
     path = fields.path(name)
     if not isinstance(content, list):
         raise invalid_value(path, "a string or an array of content parts", content)
-    parts = (_parts(part, f"{path}[{at}]", role, used) for at, part in enumerate(content))
+    parts = (_parts(part, f"{path}[{at}]", role, features) for at, part in enumerate(content))
     return [part for each in parts for part in each]
 
 
-def _parts(part: object, path: str, role: str, used: Used[Any]) -> list[Part]:
+def _parts(part: object, path: str, role: str, features: ActiveFeatures[Any]) -> list[Part]:
     """Return the part, or the text that stands for it; none for a part that is left out."""
-    fields, history = Fields.of(part, path), used.asked.history
+    fields, history = Fields.of(part, path), features.input.history
     kind = fields.given_text("type", "the type of a content part")
     kind = OF_CHAT.get(kind, kind)
-    if kind in KINDS[role] or (role in MEDIA_ROLES and kind in used.parts):
+    if kind in KINDS[role] or (role in MEDIA_ROLES and kind in features.parts):
         try:
-            return _known_part(fields, kind, used)
+            return _known_part(fields, kind, features)
         except UnsupportedParameter:  # a file that is not in the request, or of another type
             if role != "tool":
                 raise
-    if role == "tool":
-        return [text_part(history.result_text(fields.values, path))]
-    if role == "assistant":
-        shown = history.text(fields.values, path)
-        return [text_part(shown)] if shown else []
+    if role in FOREIGN_ROLES:
+        read_text = history.result_text if role == "tool" else history.text
+        text = read_text(fields.values, path)
+        return [text_part(text)] if text else []
     raise UnsupportedParameter(
         f"A content part of the type {kind!r} is not supported in a message of the role "
         f"{role}. Use {' or '.join(KINDS[role][:2])}.",
@@ -140,14 +140,14 @@ def _parts(part: object, path: str, role: str, used: Used[Any]) -> list[Part]:
     )
 
 
-def _known_part(fields: Fields, kind: str, used: Used[Any]) -> list[Part]:
-    known = PART_FIELDS.get(kind) or used.parts[kind]
-    used.asked.history.note_unknown(fields, (*known, *IGNORED_FIELDS))
+def _known_part(fields: Fields, kind: str, features: ActiveFeatures[Any]) -> list[Part]:
+    known = PART_FIELDS.get(kind) or features.parts[kind]
+    features.input.history.note_unknown(fields, (*known, *IGNORED_FIELDS))
     if kind == "input_image":
         return [_image(fields)]
     if kind in PART_FIELDS:
         return [text_part(fields.given_text("refusal" if kind == "refusal" else "text"))]
-    return used.part(fields, kind) or []
+    return features.part(fields, kind) or []
 
 
 def _image(fields: Fields) -> dict[str, Any]:

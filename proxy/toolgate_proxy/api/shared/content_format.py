@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool, text_format
 from toolgate_core.tools import content_format as json_format
 
@@ -43,80 +43,80 @@ def content_format(
 ) -> Tool | None:
     """Return the format of the content; None for text. `formats`: those of the API, by path. Raise
     InvalidRequest, and UnsupportedParameter for more than one format."""
-    given = {path: form for path, form in formats.items() if form is not None}
+    present = {path: form for path, form in formats.items() if form is not None}
     structured = values.get(STRUCTURED_OUTPUTS)
     if structured is not None:
-        given = {path: form for path, form in given.items() if form.get("type") != "text"}
-        given[STRUCTURED_OUTPUTS] = structured
-    if len(given) > 1:
-        first, second, *_ = given
-        raise UnsupportedParameter(
-            f"{second!r} can't be combined with {first!r}. Remove one of them.", param=second
-        )
+        present = {path: form for path, form in present.items() if form.get("type") != "text"}
+        present[STRUCTURED_OUTPUTS] = structured
+    if len(present) > 1:
+        first, second, *_ = present
+        problem = f"cannot be combined with {first!r}. Remove one of them."
+        raise Fields({}).refusal(second, problem)
     if structured is not None:
         return read_structured_outputs(structured, open_objects)
-    return next((read(form, path, open_objects) for path, form in given.items()), None)
+    return next((read(form, path, open_objects) for path, form in present.items()), None)
 
 
-def read_response_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
-    beside the type, as Together, Fireworks and llama.cpp have it."""
-    fields, kind = Fields(given, path), given["type"]
+def read_response_format(form: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
+    """Return `response_format` of chat completions. None for text. The schema is in `json_schema`,
+    or beside the type, as Together, Fireworks and llama.cpp have it."""
+    fields, kind = Fields(form, path), form["type"]
     for name in ("json_schema", "schema"):
-        if name in given and name not in OF_TYPE[kind]:
+        if name in form and name not in OF_TYPE[kind]:
             other = ". Use the type json_schema" if kind == "json_object" else ""
             problem = f"has no effect in a format of the type {kind!r}{other}."
             raise fields.refusal(name, problem)
-    inner = given.get("json_schema")
+    inner = form.get("json_schema")
     if inner is None:
-        if kind == "json_schema" and "schema" not in given:
+        if kind == "json_schema" and "schema" not in form:
             raise fields.wrong("json_schema", "an object with a name and a schema")
-        return read_format(given, path, open_objects, named=False)
-    if "schema" in given:
-        problem = "can't be combined with 'json_schema'. Remove one of them."
+        return read_format(form, path, open_objects, named=False)
+    if "schema" in form:
+        problem = "cannot be combined with 'json_schema'. Remove one of them."
         raise fields.refusal("schema", problem)
     within = {**inner, "type": "json_schema"}
     return read_format(within, fields.path("json_schema"), open_objects)
 
 
-def read_text_format(given: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
-    """`text.format` of the Responses API. None for text."""
-    Fields(given, path).check_known(TEXT_FORMAT[given["type"]])
-    return read_format(given, path, open_objects)
+def read_text_format(form: Mapping[str, Any], path: str, open_objects: bool) -> Tool | None:
+    """Return `text.format` of the Responses API. None for text."""
+    Fields(form, path).check_known(TEXT_FORMAT[form["type"]])
+    return read_format(form, path, open_objects)
 
 
 def read_format(
-    given: Mapping[str, Any], path: str, open_objects: bool, *, named: bool = True
+    form: Mapping[str, Any], path: str, open_objects: bool, *, named: bool = True
 ) -> Tool | None:
-    """A format of the type text, json_object or json_schema, with its schema beside the type. None
-    for text. Every schema is enforced, strict or not. `named`: whether a schema needs a name."""
-    fields, kind, schema = Fields(given, path), given["type"], given.get("schema")
+    """Return a format of the type text, json_object or json_schema, with its schema beside the
+    type. None for text. Every schema is enforced, strict or not. `named`: whether a schema needs a
+    name."""
+    fields, kind, schema = Fields(form, path), form["type"], form.get("schema")
     if kind == "text":
         return None
     if schema is None:
         if kind == "json_object":
             return json_format(ANY_OBJECT, param=path)
         raise fields.wrong("schema", "a JSON Schema")
-    if named and kind == "json_schema" and not given.get("name"):
+    if named and kind == "json_schema" and not form.get("name"):
         raise fields.wrong("name", "a name, which OpenAI's API requires")
     return json_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 
-def read_structured_outputs(given: Mapping[str, Any], open_objects: bool) -> Tool | None:
-    """vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
-    given = {name: value for name, value in given.items() if value is not None}
-    fields = Fields(given, STRUCTURED_OUTPUTS)
-    for name in given:
+def read_structured_outputs(members: Mapping[str, Any], open_objects: bool) -> Tool | None:
+    """Return vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
+    members = {name: value for name, value in members.items() if value is not None}
+    fields = Fields(members, STRUCTURED_OUTPUTS)
+    for name in members:
         if name not in ("json", "json_object", "choice", "regex"):
             problem = "is not supported. Use json, json_object, choice or regex."
             raise fields.refusal(name, problem)
-    if len(given) > 1:
+    if len(members) > 1:
         raise InvalidRequest(
-            f"{STRUCTURED_OUTPUTS!r} must have one member, but has {len(given)}: "
-            f"{', '.join(given)}.",
-            param=fields.path(next(iter(given))),
+            f"{STRUCTURED_OUTPUTS!r} must have one member, but has {len(members)}: "
+            f"{', '.join(members)}.",
+            param=fields.path(next(iter(members))),
         )
-    if "choice" in given:
+    if "choice" in members:
         return text_format("choice", _choices(fields), param=STRUCTURED_OUTPUTS)
     if (regex := fields.text("regex")) is not None:
         if not 0 < len(regex) <= MAX_REGEX:
@@ -124,7 +124,7 @@ def read_structured_outputs(given: Mapping[str, Any], open_objects: bool) -> Too
         return text_format("regex", regex, param=STRUCTURED_OUTPUTS)
     if fields.flag("json_object"):
         return json_format(ANY_OBJECT, param=STRUCTURED_OUTPUTS)
-    if "json" not in given:
+    if "json" not in members:
         return None
     return json_format(_schema(fields), param=fields.path("json"), open_objects=open_objects)
 

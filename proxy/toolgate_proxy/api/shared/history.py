@@ -62,15 +62,16 @@ class History:
             places[path] = None
 
     def arguments(self, call: Fields, name: str = "arguments") -> str:
-        """The arguments in a field of a call, as the text of a JSON object. Templates iterate over
-        the members, so they can't show anything else, such as the arguments of a cut call."""
-        given = call.values.get(name)
-        if isinstance(given, dict):
-            return json.dumps(given, ensure_ascii=False)
-        if given is None or given == "":
+        """Return the arguments in a field of a call, as the text of a JSON object. Templates
+        iterate over the members, so they cannot show anything else, such as the arguments of a cut
+        call."""
+        value = call.values.get(name)
+        if isinstance(value, dict):
+            return json.dumps(value, ensure_ascii=False)
+        if value is None or value == "":
             return "{}"
-        if isinstance(given, str) and _is_object(given):
-            return given
+        if isinstance(value, str) and _is_object(value):
+            return value
         self.note("arguments", call.path(name))
         return "{}"
 
@@ -81,30 +82,31 @@ class History:
                 self.note("left_out", fields.path(name))
 
     def system(self, text: str, path: str) -> str:
-        """A text of a system message, without the lines that are no part of the prompt."""
-        if (shown := without_billing(text)) != text:
+        """Return a text of a system message, without the lines that are no part of the prompt."""
+        if (prompt_text := without_billing(text)) != text:
             self.note("left_out", path)
-        return shown
+        return prompt_text
 
     def system_parts(self, parts: Iterable[Part], path: str) -> list[Part]:
-        """The same of parts. One that has nothing else is left out."""
+        """Return the parts of a system message without such lines. A part that has nothing else is
+        left out."""
         texts = [(part["text"], self.system(part["text"], path)) for part in parts]
-        return [{"type": "text", "text": text} for given, text in texts if text or not given]
+        return [{"type": "text", "text": text} for sent, text in texts if text or not sent]
 
     def text(self, entry: Mapping[str, Any], path: str) -> str:
-        """The text of an entry of another service; empty if it is left out."""
+        """Return the text of an entry of another service; empty if it is left out."""
         text = "" if entry.get("type") in THINKING else text_of(entry)
         self.note("as_text" if text else "left_out", path)
         return text
 
     def result_text(self, part: Mapping[str, Any], path: str) -> str:
-        """The text that stands for a part of the result of a call. The model should know of a part
-        that it can't see."""
+        """Return the text that stands for a part of the result of a call. The model should know of
+        a part that it cannot see."""
         return self.text(part, path) or f"[{part['type']} left out]"
 
 
 def tool_of(kind: str) -> str:
-    """The name of the tool of which an entry of another service is shown as a result."""
+    """Return the name of the tool of which an entry of another service is shown as a result."""
     return re.sub(r"(?:_call|_call_output|_tool_result)$|[^A-Za-z0-9_-]", "", kind)[:60] or UNKNOWN
 
 
@@ -134,14 +136,14 @@ def _is_object(text: str) -> bool:
 
 
 Message = dict[str, Any]
-Placed = tuple[Message, str]
+PlacedMessage = tuple[Message, str]
 """A message and its path in the request's body."""
 Part = dict[str, Any]
 Content = str | list[Part]
 
 
 def joined(parts: list[Part]) -> Content:
-    """The content of a message: one text, or the parts."""
+    """Return the content of a message: one text, or the parts."""
     if len(parts) == 1 and parts[0]["type"] == "text":
         text: str = parts[0]["text"]
         return text
@@ -149,7 +151,9 @@ def joined(parts: list[Part]) -> Content:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class PromptMessages:
+    """The messages of the prompt, with their places in the request."""
+
     messages: tuple[Message, ...]
     paths: tuple[str, ...]
     """The path of each message in the request's body."""
@@ -233,7 +237,7 @@ class Turns:
         return self.begin({**result, "content": content}, path)
 
     def other_result(self, name: str, content: Content, path: str) -> None:
-        """What a tool returned that another service ran, as the result of a call of it."""
+        """Add what a tool returned that another service ran, as the result of a call of it."""
         call_id = f"other_{len(self._turns)}"
         self.call(call_id, name, "{}", path)
         self.result(call_id, content, path)
@@ -252,7 +256,7 @@ class Turns:
             self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
             self.begin({**message}, path)
 
-    def finished(self) -> Conversation:
+    def finished(self) -> PromptMessages:
         """Return the messages with each result after its call. A result belongs to the call with
         its id, otherwise to a call before it that has no result: one of its name, or the first one.
         A last message with calls may have no results yet."""
@@ -260,13 +264,13 @@ class Turns:
             if turn.parts:
                 turn.message["content"] = joined(turn.parts)
         part_paths = {id(turn.message): turn.part_paths for turn in self._turns}
-        pairs: list[Placed] = [(turn.message, turn.path) for turn in self._turns]
+        pairs: list[PlacedMessage] = [(turn.message, turn.path) for turn in self._turns]
         if any(message["role"] == "tool" or message.get("tool_calls") for message, _ in pairs):
             pairing = _Pairing(self.history)
             for message, path in pairs:
                 pairing.add(message, path)
             pairs = [*pairing.finished()]
-        return Conversation(
+        return PromptMessages(
             messages=tuple(message for message, _ in pairs),
             paths=tuple(path for _, path in pairs),
             part_paths=tuple(part_paths.get(id(message), ()) for message, _ in pairs),
@@ -284,10 +288,10 @@ def tool_call(call_id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
 
 
 @dataclass
-class _Answered:
+class _AnsweredTurn:
     message: Message
     path: str
-    results: list[list[Placed]] = field(init=False)
+    results: list[list[PlacedMessage]] = field(init=False)
     """Of each call."""
 
     def __post_init__(self) -> None:
@@ -303,16 +307,16 @@ class _Answered:
 
 
 class _Pairing:
-    """Takes time in proportion to the number of messages and calls, whatever their ids are."""
+    """Pairs calls and results, in time proportional to their number, whatever their ids are."""
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._turns: list[_Answered] = []
+        self._turns: list[_AnsweredTurn] = []
         """The messages that are no results."""
-        self._calls: dict[str, deque[tuple[_Answered, int]]] = {}
+        self._calls: dict[str, deque[tuple[_AnsweredTurn, int]]] = {}
         """By id: the calls of the latest turn that has it, until only one is left. Some services
         use an id again."""
-        self._unassigned: list[Placed] = []
+        self._unassigned: list[PlacedMessage] = []
         """Results since the last turn whose ids are not those of calls."""
 
     def add(self, message: Message, path: str) -> None:
@@ -327,7 +331,7 @@ class _Pairing:
         turn, at = calls.popleft() if len(calls) > 1 else calls[0]
         turn.add_result(at, message, path)
 
-    def finished(self) -> Iterator[Placed]:
+    def finished(self) -> Iterator[PlacedMessage]:
         self._assign()
         for turn in self._turns:
             yield turn.message, turn.path
@@ -340,24 +344,24 @@ class _Pairing:
                     yield missing, turn.path
                 yield from results
 
-    def _begin(self, message: Message, path: str) -> _Answered:
-        turn = _Answered(message, path)
+    def _begin(self, message: Message, path: str) -> _AnsweredTurn:
+        turn = _AnsweredTurn(message, path)
         self._turns.append(turn)
-        own: dict[str, deque[tuple[_Answered, int]]] = {}
+        calls_by_id: dict[str, deque[tuple[_AnsweredTurn, int]]] = {}
         for at, call in enumerate(turn.calls):
             call_id = str(call.get("id") or "")
-            calls = own.setdefault(call_id, deque())
+            calls = calls_by_id.setdefault(call_id, deque())
             calls.append((turn, at))
             is_unique = call_id and len(calls) == 1
             call["id"] = call_id if is_unique else f"call_{len(self._turns)}_{at}"
-        own.pop("", None)
-        self._calls |= own
+        calls_by_id.pop("", None)
+        self._calls |= calls_by_id
         return turn
 
     def _assign(self) -> None:
         """Assign results to the calls of the last turn that have none: the first one of the name of
         the result, or the first one. A result without such a call gets a call of its own."""
-        turn = self._turns[-1] if self._unassigned and self._turns else _Answered({}, "")
+        turn = self._turns[-1] if self._unassigned and self._turns else _AnsweredTurn({}, "")
         unanswered = OrderedDict(
             (at, call["function"]["name"])
             for at, (call, results) in enumerate(zip(turn.calls, turn.results, strict=True))
@@ -367,11 +371,11 @@ class _Pairing:
         for at, name in unanswered.items():
             named.setdefault(name, deque()).append(at)
         for message, path in self._unassigned:
-            own = named.get(message.get("name"), deque())
-            while own and own[0] not in unanswered:
-                own.popleft()
+            places = named.get(message.get("name"), deque())
+            while places and places[0] not in unanswered:
+                places.popleft()
             if unanswered:
-                at = own[0] if own else next(iter(unanswered))
+                at = places[0] if places else next(iter(unanswered))
                 del unanswered[at]
                 turn.add_result(at, message, path)
                 continue

@@ -46,7 +46,7 @@ def with_escaped_line_ends(events: bytes) -> bytes:
 
 
 def finish_fields(finish: Finish) -> dict[str, Any]:
-    """Fields beyond OpenAI's `finish_reason` that report why a choice ended."""
+    """Return fields beyond OpenAI's `finish_reason` that report why a choice ended."""
     fields: dict[str, Any] = {}
     if finish.stop_reason is not None:
         fields["stop_reason"] = finish.stop_reason  # vLLM's field
@@ -56,7 +56,7 @@ def finish_fields(finish: Finish) -> dict[str, Any]:
 
 
 def prompt_fields(response: ChatResponse) -> dict[str, Any]:
-    """vLLM's fields about the prompt, if the request enabled them."""
+    """Return vLLM's fields about the prompt, if the request enabled them."""
     fields: dict[str, Any] = {}
     if response.prompt_token_ids is not None:
         fields["prompt_token_ids"] = list(response.prompt_token_ids)

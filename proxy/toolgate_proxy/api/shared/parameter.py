@@ -106,9 +106,9 @@ def read_table(api: Api) -> dict[str, Parameter]:
     return table
 
 
-def _row(name: str, given: Mapping[str, Any], api: Api) -> Parameter:
-    own = given | given.get(api, {})
-    members = {each: own[each] for each in own if each not in ("except", *APIS)}
+def _row(name: str, row: Mapping[str, Any], api: Api) -> Parameter:
+    columns = row | row.get(api, {})
+    members = {each: columns[each] for each in columns if each not in ("except", *APIS)}
     if "type" in members:
         members["type"] = _type(members["type"])
     if name in _FILE["messages"] and api == "messages":
@@ -116,11 +116,11 @@ def _row(name: str, given: Mapping[str, Any], api: Api) -> Parameter:
     return Parameter(name, **members)
 
 
-def _type(given: str | dict[str, Any]) -> ValueType:
-    if isinstance(given, str):
-        return _type(_FILE["types"].get(given, {"kind": given}))
+def _type(row: str | dict[str, Any]) -> ValueType:
+    if isinstance(row, str):
+        return _type(_FILE["types"].get(row, {"kind": row}))
     bounds: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in given.items()
+        name: tuple(each) if isinstance(each, list) else each for name, each in row.items()
     }
     if "members" in bounds:
         bounds["members"] = {name: _type(each) for name, each in bounds["members"].items()}
@@ -132,16 +132,16 @@ def _type(given: str | dict[str, Any]) -> ValueType:
 def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
     """Parse a body. Raise InvalidRequest or UnsupportedParameter for its first invalid field."""
     parsed = ParsedParameters()
-    for name, given in body.items():
-        if given is None:
+    for name, value in body.items():
+        if value is None:
             continue
         row = table.get(name)
         if row is None:
             raise unknown(name, table)
         if row.type is None:
-            row.check_unsupported(given)
+            row.check_unsupported(value)
             continue
-        parsed.values[name] = row.type.parse(given, name)
+        parsed.values[name] = row.type.parse(value, name)
     _stand_for(parsed.values, table)
     for row in table.values():
         if row.name in parsed.values:
@@ -205,14 +205,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 def unknown(name: str, known: Collection[str] = ()) -> UnsupportedParameter:
     """`known`: the names of the API's parameters."""
-    shown = name.encode(errors="replace").decode()  # JSON can't hold half a surrogate pair
+    shown = name.encode(errors="replace").decode()  # JSON cannot hold half a surrogate pair
     return UnsupportedParameter(f"Unknown parameter {shown!r}. {_advice(name, known)}", param=shown)
 
 
 def without_unknown(
     body: Mapping[str, Any], known: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The body without unknown parameters, and their names as far as a header can list them."""
+    """Return the body without unknown parameters, and their names as far as a header can list
+    them."""
     kept = {name: value for name, value in body.items() if name in known}
     dropped = [name for name, value in body.items() if name not in known and value is not None]
     shown = [name if _PLAIN.fullmatch(name) else "?" for name in dropped[:MAX_LISTED]]

@@ -22,12 +22,13 @@ ADDITION, REMOVAL = "tool_addition", "tool_removal"
 """Types of blocks of a system message."""
 ADDED = "These tools can be called from here on:"
 LISTED = "These tools can be called: {}"
-REMOVED = "These tools can't be called any more: {}"
+REMOVED = "These tools cannot be called any more: {}"
 
 
 @dataclass
 class ToolChanges:
-    """Changes at the beginning of the conversation are not shown: they change the list there."""
+    """Makes and shows the changes of one message. Those at the beginning of the conversation are
+    not shown: they change the list there."""
 
     toolset: Toolset
     history: History = field(default_factory=History)

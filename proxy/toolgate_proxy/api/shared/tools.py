@@ -65,7 +65,7 @@ class HostedTools:
         return any(kind.startswith("tool_search") for kind in self.types)
 
     def leaves_out(self, entry: object, path: str) -> bool:
-        """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
+        """Raise UnsupportedParameter for a hosted tool if such tools are refused."""
         kind = entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(kind, str) or not HOSTED.fullmatch(kind):
             return False
@@ -79,7 +79,7 @@ class HostedTools:
         return True
 
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
-        """Raises InvalidTools if the choice names a tool that was left out."""
+        """Raise InvalidTools if the choice names a tool that was left out."""
         if not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in offered):
             return
         for each in self._left_out:
@@ -91,7 +91,9 @@ class HostedTools:
                 )
 
 
-class Entry(NamedTuple):
+class OfferedTool(NamedTuple):
+    """A tool that the model is offered, as its request has it."""
+
     path: str
     """Of the tool in the request."""
     tool: Any
@@ -117,7 +119,7 @@ MISSED = 4
 not fit, and each replaced another one, none of them would be found in the next request."""
 
 
-class KnownTools:
+class ReadToolCache:
     """What was read of the tools of earlier requests. Clients send the same tools with every
     request, and to read one anew takes ten times as long as to find it here."""
 
@@ -132,50 +134,50 @@ class KnownTools:
         too large."""
         try:
             text = orjson.dumps(entry)
-            found = self._read.get(kind, {}).get(text)
-            if found is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
-                given = orjson.loads(text)
-                found = read(given, *more), given if b"null" in text else None
+            cached = self._read.get(kind, {}).get(text)
+            if cached is None and (size := len(text) + len(str(kind))) <= MAX_KNOWN_LENGTH:
+                sent = orjson.loads(text)
+                cached = read(sent, *more), sent if b"null" in text else None
                 if self._bytes + size <= MAX_KNOWN_BYTES:
-                    self._read.setdefault(kind, {})[text] = found
+                    self._read.setdefault(kind, {})[text] = cached
                 elif self._bytes > MISSED * MAX_KNOWN_BYTES:  # what is known is no longer sent
                     self._read, self._bytes, size = {}, 0, 0
                 self._bytes += size
         except (InvalidRequest, RecursionError, TypeError, ValueError):
             return None
-        known, written = found or (None, None)
+        known, written = cached or (None, None)
         # A number that is not finite is written as null, too.
         return known if written is None or written == entry else None
 
 
-KNOWN = KnownTools()
+READ_TOOLS = ReadToolCache()
 
 
-class Shown(NamedTuple):
+class EchoedTool(NamedTuple):
     """A tool as a response of the Responses API repeats it."""
 
     body: dict[str, Any]
     name: str | None = None
     """The name by which the model knows it; None: the response repeats it in any case."""
-    inner: tuple[Shown, ...] | None = None
+    inner: tuple[EchoedTool, ...] | None = None
     """The tools of a namespace."""
 
 
-class Taken(NamedTuple):
-    """What an entry of `tools` is."""
+class ReadTool(NamedTuple):
+    """What an entry of `tools` was read as."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[OfferedTool] = ()
     """The tools that the model is offered."""
-    shown: Shown | None = None
+    shown: EchoedTool | None = None
     """None: the API does not repeat tools, or the entry is left out."""
 
 
-Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
+Parse = Callable[[Sequence[OfferedTool], OnInvalid], tuple[Tool, ...]]
 
 
-def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
+def function_entry(path: str, function: object, *, deferred: bool = False) -> OfferedTool:
     """Return the entry of a function without an object around it."""
-    return Entry(path, {"type": "function", "function": function}, deferred)
+    return OfferedTool(path, {"type": "function", "function": function}, deferred)
 
 
 def typed(kind: str, description: str, **more: Any) -> dict[str, Any]:
@@ -195,7 +197,7 @@ def closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 def read_toolset(
-    entries: Sequence[Entry],
+    entries: Sequence[OfferedTool],
     parse: Parse,
     on_invalid: OnInvalid,
     hosted: HostedTools,
@@ -214,7 +216,7 @@ def read_toolset(
             on_invalid(name, error)
         left_out.add(name)
 
-    loaded, deferred = list[Entry](), dict[str, list[Entry]]()
+    loaded, deferred = list[OfferedTool](), dict[str, list[OfferedTool]]()
     defers = not hosted.has_search and any(entry.deferred for entry in entries)
     names = {entry.name for entry in entries if not entry.deferred} if defers else set()
     for entry in entries:
@@ -227,9 +229,9 @@ def read_toolset(
     if len(loaded) > MAX_LOADED:
         raise too_many(len(loaded))
 
-    def first(given: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+    def first(entries_of_name: Sequence[OfferedTool], on_invalid: OnInvalid) -> Tool | None:
         # Several entries of one name are refused, unless they are the same tool.
-        return next(iter(parse(given, on_invalid)), None)
+        return next(iter(parse(entries_of_name, on_invalid)), None)
 
     parsed = {name: partial(first, each) for name, each in deferred.items()}
     searchable = [function_of(each[0].tool) for each in deferred.values()]
@@ -239,14 +241,14 @@ def read_toolset(
 def check_loaded(entries: Iterable[object], kinds: Container[object]) -> None:
     """Raise InvalidRequest for too many functions that are not deferred, before they are read.
     `kinds`: the types of functions."""
-    own = (each for each in entries if isinstance(each, dict) and each.get("type") in kinds)
-    if (count := sum(not deferred_flag(each) for each in own)) > MAX_LOADED:
+    functions = (each for each in entries if isinstance(each, dict) and each.get("type") in kinds)
+    if (count := sum(not deferred_flag(each) for each in functions)) > MAX_LOADED:
         raise too_many(count)
 
 
 def too_many(count: int) -> InvalidRequest:
     return InvalidRequest(
-        f"'tools' has {count:,} tools without `defer_loading`, but at most {MAX_LOADED:,} are "
+        f"'tools' has {count:,} tools without 'defer_loading', but at most {MAX_LOADED:,} are "
         "allowed. Defer some.",
         param="tools",
     )
@@ -288,14 +290,15 @@ def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolCh
 
 
 def function_name(entry: object) -> str | None:
-    """The name in `{"function": {"name": …}}`, `{"custom": {"name": …}}` or `{"name": …}`."""
+    """Return the name in `{"function": {"name": …}}`, `{"custom": {"name": …}}` or `{"name":
+    …}`."""
     function = function_of(entry) if isinstance(entry, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else None
 
 
 def function_of(entry: Mapping[str, Any]) -> Any:
-    """The function or custom tool of an entry, which may be without an object around it."""
+    """Return the function or custom tool of an entry, which may be without an object around it."""
     return entry.get("custom" if entry.get("type") == "custom" else "function", entry)
 
 
@@ -304,8 +307,8 @@ def deferred_flag(tool: object) -> object:
     if not isinstance(tool, dict):
         return None
     function = tool.get("function")
-    own = tool.get(DEFERRED)
-    return function.get(DEFERRED) if own is None and isinstance(function, dict) else own
+    flag = tool.get(DEFERRED)
+    return function.get(DEFERRED) if flag is None and isinstance(function, dict) else flag
 
 
 Form = Literal["chat completions", "the Responses API", "the Messages API", "MCP"]
@@ -318,7 +321,7 @@ WRITTEN: dict[Form, str] = {
 
 
 def form_of(tool: Mapping[str, object]) -> Form | None:
-    """The API whose form a tool has; None for a tool of no known form."""
+    """Return the API whose form a tool has; None for a tool of no known form."""
     if isinstance(tool.get("function"), dict):
         return "chat completions"
     if "name" not in tool:
@@ -351,6 +354,6 @@ def own_form(tool: dict[str, Any], expected: Form, path: str) -> tuple[dict[str,
 
 def check_form(tool: Mapping[str, object], expected: Form, path: str) -> None:
     """Raise InvalidTools for a tool in the form of another API than `expected`."""
-    if (found := form_of(tool)) not in (None, expected):
-        other = f"It has the form of {found}. Write it as {WRITTEN[expected]}."
+    if (form := form_of(tool)) not in (None, expected):
+        other = f"It has the form of {form}. Write it as {WRITTEN[expected]}."
         raise InvalidTools(f"{path!r} is no tool of {expected}. {other}", param=path)

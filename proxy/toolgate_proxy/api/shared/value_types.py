@@ -27,7 +27,7 @@ class ValueType(Protocol):
         """A noun phrase for error messages and for the documentation."""
 
     def parse(self, value: Any, path: str) -> Any:
-        """Return the typed value. Raises InvalidRequest, whose `param` is `path` or below it."""
+        """Return the typed value. Raise InvalidRequest, whose `param` is `path` or below it."""
 
 
 @dataclass(frozen=True)
@@ -321,5 +321,5 @@ def _is_token_id(key: object) -> bool:
 
 
 def is_token_type(kind: ValueType | None) -> bool:
-    """Whether the parameter is a collection of token IDs, which have bounds of their own."""
+    """Return whether the parameter is a collection of token IDs, which have bounds of their own."""
     return isinstance(kind, TokenIds | TokenBiases)

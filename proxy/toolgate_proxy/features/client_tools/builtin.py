@@ -63,9 +63,9 @@ class BuiltinTool:
         return f"{self.call}_output"
 
 
-def present(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def present(members: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Return the members that are given and not null."""
-    return {name: given[name] for name in names if given.get(name) is not None}
+    return {name: members[name] for name in names if members.get(name) is not None}
 
 
 SKILLS = " There are instructions for some tasks. Read the file before you do such a task:"
@@ -75,10 +75,10 @@ LIMITS = ("timeout_ms", "max_output_length")
 
 
 def _skills(entry: Fields) -> str:
-    given = entry.mapping("environment")
-    if given is None:
+    members = entry.mapping("environment")
+    if members is None:
         return ""
-    environment = Fields(given, entry.path("environment"))
+    environment = Fields(members, entry.path("environment"))
     environment.check_known(("type", "skills"))
     if environment.text("type") != "local":
         raise environment.wrong("type", '"local"')
@@ -89,8 +89,8 @@ def _skills(entry: Fields) -> str:
     return "\n".join([SKILLS, *skills]) if skills else ""
 
 
-def _skill(given: object, path: str) -> str:
-    skill = Fields(given if isinstance(given, dict) else {}, path)
+def _skill(value: object, path: str) -> str:
+    skill = Fields(value if isinstance(value, dict) else {}, path)
     name, description, file = (
         skill.required_text(each) for each in ("name", "description", "path")
     )
@@ -103,10 +103,7 @@ def _is_client_run(entry: Mapping[str, Any]) -> bool:
 
 
 def _to_member(arguments: dict[str, Any]) -> Member:
-    return {
-        "commands": arguments["commands"],
-        **{name: arguments.get(name) for name in LIMITS},
-    }
+    return {"commands": arguments["commands"], **{name: arguments.get(name) for name in LIMITS}}
 
 
 def _deltas(action: Member) -> Iterator[Event]:
@@ -126,7 +123,7 @@ def _to_text(item: Mapping[str, Any]) -> str:
 
 
 def _printed(chunk: Mapping[str, Any]) -> str:
-    """What a command printed, and how it ended."""
+    """Return what a command printed, and how it ended."""
     parts = [
         f"{head}{text.removesuffix(chr(10))}"
         for head, text in (("", chunk.get("stdout")), ("[stderr]\n", chunk.get("stderr")))
@@ -170,8 +167,8 @@ def _to_exec(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_exec(action: Mapping[str, Any]) -> dict[str, Any]:
-    given = present(action, ("command", *OPTIONS))
-    return {**given, "env": action["env"]} if action.get("env") else given
+    members = present(action, ("command", *OPTIONS))
+    return {**members, "env": action["env"]} if action.get("env") else members
 
 
 def _exec_text(item: Mapping[str, Any]) -> str:
@@ -202,7 +199,7 @@ def _patch_deltas(operation: Member) -> Iterator[Event]:
 
 
 def _patch_text(item: Mapping[str, Any]) -> str:
-    """Templates have no field for a failed call, so the text says it."""
+    """Return the output, which says if the call failed: templates have no field for it."""
     output, failed = item.get("output"), item.get("status") == "failed"
     if isinstance(output, str) and output:
         return f"Error: {output}" if failed else output

@@ -134,5 +134,5 @@ class ClientToolsInMessages(MessagesFeature):
         return entry.refusal(
             "type",
             f"is {kind!r}, a set of tools whose schemas only Anthropic's models know. Offer "
-            "tools with a name, a description and an `input_schema` instead.",
+            "tools with a name, a description and an 'input_schema' instead.",
         )

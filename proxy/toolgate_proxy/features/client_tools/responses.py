@@ -10,12 +10,17 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
 
-from ...api.responses.feature import Output, ResponsesFeature, check_entry, repeated_entry
-from ...api.responses.output_items import Call, Event, item_added, item_done, item_id
+from ...api.responses.feature import (
+    ResponsesFeature,
+    ResponsesOutput,
+    check_entry,
+    repeated_entry,
+)
+from ...api.responses.output_items import CallItem, Event, item_added, item_done, item_id
 from ...api.responses.turns import ItemTurns
-from ...api.shared.tools import Shown, Taken, function_entry
+from ...api.shared.tools import EchoedTool, ReadTool, function_entry
 from ...request_fields import Fields
-from ..feature import Asked
+from ..feature import FeatureInput
 from .builtin import APPLY_PATCH, LOCAL_SHELL, SHELL, BuiltinTool, Member
 
 BUILTIN_TOOLS = (SHELL, LOCAL_SHELL, APPLY_PATCH)
@@ -29,10 +34,10 @@ CALL_FIELDS = (*COMMON, "environment")
 OUTPUT_FIELDS = (*COMMON, "output", "max_output_length")
 
 
-class _Output(Output):
+class ResponsesClientToolsOutput(ResponsesOutput):
     feature: ClientToolsInResponses
 
-    def call(self, start: CallStart, call_id: str) -> Call | None:
+    def call(self, start: CallStart, call_id: str) -> CallItem | None:
         is_own = start.name in self.feature.offered
         return BuiltinCall(BY_TYPE[start.name], call_id) if is_own else None
 
@@ -41,28 +46,28 @@ class ClientToolsInResponses(ResponsesFeature):
     TYPES = re.compile("|".join(BY_TYPE))
     ITEMS: ClassVar = dict.fromkeys((*CALLS, *OUTPUTS), "item")
     CHOICES = tuple(BY_TYPE)
-    OUTPUT = _Output
+    OUTPUT = ResponsesClientToolsOutput
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+    def __init__(self, feature_input: FeatureInput) -> None:
+        super().__init__(feature_input)
         self.offered: set[str] = set()
         """Their types, which are their names."""
 
-    def take(self, entry: Fields) -> Taken | None:
-        """Tools that OpenAI runs are not taken."""
+    def take(self, entry: Fields) -> ReadTool | None:
+        """Read the entry, unless OpenAI runs its tool."""
         tool = BY_TYPE[entry.values["type"]]
         if not tool.is_client_run(entry.values):
             return None
         fields = ("type", *tool.fields)
         check_entry(entry, fields)
         self.offered.add(tool.type)
-        shown = Shown(repeated_entry(entry.values, fields), tool.type)
-        return Taken([function_entry(entry.place, tool.function(entry))], shown)
+        shown = EchoedTool(repeated_entry(entry.values, fields), tool.type)
+        return ReadTool([function_entry(entry.place, tool.function(entry))], shown)
 
     def chosen(self, choice: Fields) -> str:
         return str(choice.values["type"])
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         """Damaged items are not read."""
         ids = (item.values.get(name) for name in IDS)
         call_id = next((each for each in ids if isinstance(each, str) and each), None)
@@ -84,10 +89,9 @@ class ClientToolsInResponses(ResponsesFeature):
 
 
 @dataclass
-class BuiltinCall(Call):
-    """Its events are sent when the call is complete and valid, because its members have to be known
-    at the beginning. Clients run what an item has, and the beginning of a command or of a patch is
-    another one."""
+class BuiltinCall(CallItem):
+    """The item of a call of a shell or of `apply_patch`. It is sent when the call is complete and
+    valid: clients run what an item has, and the beginning of a command or patch is another one."""
 
     announced = False
     tool: BuiltinTool
@@ -99,7 +103,7 @@ class BuiltinCall(Call):
         return item_id(self.tool.prefix, self.response_id, self.index)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid."""
+        """End the call, which is complete and valid."""
         tool = self.tool
         self._member = tool.to_member(json.loads(self.arguments))
         begun = {**self.body(), tool.member: tool.begun(self._member)}

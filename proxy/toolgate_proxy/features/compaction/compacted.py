@@ -29,8 +29,9 @@ The conversation before this point was replaced by a summary of it:
 
 
 @dataclass(frozen=True)
-class Compacted(FeatureEvent):
-    """It is also the event that begins a response before which the conversation was compacted."""
+class Summary(FeatureEvent):
+    """The summary that replaces a conversation, with the messages that stay. It is also the event
+    that begins a response before which the conversation was compacted."""
 
     summary: str
     recent: tuple[Message, ...] = ()
@@ -78,15 +79,15 @@ def text_after(text: str, message: Message) -> Message:
 PURPOSE = "compaction"
 
 
-def sealed(made: Compacted, seal: OwnerSeal | None) -> str:
+def sealed(summary: Summary, seal: OwnerSeal | None) -> str:
     """Return the conversation in base64; an empty text without a seal."""
     if seal is None:
         return ""
-    data = zlib.compress(json.dumps(asdict(made), separators=(",", ":")).encode())
+    data = zlib.compress(json.dumps(asdict(summary), separators=(",", ":")).encode())
     return base64.b64encode(seal.seal(data, purpose=PURPOSE)).decode()
 
 
-def opened(text: object, seal: OwnerSeal | None) -> Compacted | None:
+def opened(text: object, seal: OwnerSeal | None) -> Summary | None:
     """Return the conversation; None if it was changed, or sealed for another key or by another
     service."""
     if seal is None or not isinstance(text, str):
@@ -96,7 +97,7 @@ def opened(text: object, seal: OwnerSeal | None) -> Compacted | None:
     except (SealBroken, ValueError):
         return None
     values = json.loads(zlib.decompress(data))
-    return Compacted(**{**values, "recent": tuple(values["recent"])})
+    return Summary(**{**values, "recent": tuple(values["recent"])})
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ async def _is_due(edit: ContextEdit, prompt: _Prompt, context: int) -> bool:
 
 
 async def _saved(before: _Prompt, after: _Prompt) -> int:
-    """Return how many tokens shorter the prompt is: an estimate if one of the two can't be
+    """Return how many tokens shorter the prompt is: an estimate if one of the two cannot be
     counted."""
     longer, shorter = await before.tokens(), await after.tokens()
     if longer is not None and shorter is not None:

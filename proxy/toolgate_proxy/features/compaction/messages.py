@@ -10,11 +10,11 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest
 
 from ...api.messages.content import check_fields
-from ...api.messages.feature import Block, Event, MessagesFeature, Output
+from ...api.messages.feature import Block, Event, MessagesFeature, MessagesOutput
 from ...api.shared.history import Turns
 from ...api.shared.value_types import Anything, Choice, Flag, Integer, Object, Text, Texts
 from ...request_fields import Fields
-from .compacted import PAUSED, Compacted, opened, sealed
+from .compacted import PAUSED, Summary, opened, sealed
 from .edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from .respond import Compaction, Shortening
 
@@ -30,19 +30,19 @@ BLOCK_FIELDS = (
 )
 
 
-class _Output(Output):
+class MessagesCompactionOutput(MessagesOutput):
     feature: CompactionInMessages
 
     def block(self, event: object, index: int) -> Block | None:
-        if not isinstance(event, Compacted):
+        if not isinstance(event, Summary):
             return None
-        return CompactionBlock(index, event.summary, sealed(event, self.feature.asked.client.seal))
+        return CompactionBlock(index, event.summary, sealed(event, self.feature.input.client.seal))
 
     def stop_reason(self, reason: str) -> str | None:
         return "compaction" if reason == PAUSED else None
 
     def members(self) -> Mapping[str, Any]:
-        if CONTEXT not in self.feature.asked.values:
+        if CONTEXT not in self.feature.input.values:
             return {}
         applied = map(_shown, self.feature.shortening.applied)
         return {CONTEXT: {"applied_edits": list(applied)}}
@@ -50,13 +50,13 @@ class _Output(Output):
 
 class CompactionInMessages(MessagesFeature):
     ITEMS = (BLOCK,)
-    OUTPUT = _Output
+    OUTPUT = MessagesCompactionOutput
     PARAMETERS = (CONTEXT, "compaction")
     shortening = Shortening()
     """As the parameters ask for it."""
     _block: object = None
     """The last block with a summary. The messages before it are no part of the conversation."""
-    _made: Compacted | None = None
+    _summary: Summary | None = None
     """The conversation before it."""
     _is_foreign = False
     """Whether another service or key has made the block, of which only the text is known."""
@@ -66,31 +66,31 @@ class CompactionInMessages(MessagesFeature):
             for block in reversed(_blocks(messages[at])):
                 if not isinstance(block, dict) or block.get("type") != BLOCK:
                     continue
-                made = opened(block.get("encrypted_content"), self.asked.client.seal)
-                self._is_foreign, content = made is None, block.get("content")
-                if made is None and isinstance(content, str) and content:
-                    made = Compacted(content)
-                if made is None:
+                summary = opened(block.get("encrypted_content"), self.input.client.seal)
+                self._is_foreign, content = summary is None, block.get("content")
+                if summary is None and isinstance(content, str) and content:
+                    summary = Summary(content)
+                if summary is None:
                     continue
-                if made.pauses and _role(messages, at + 1) == "user":
-                    made = replace(made, recent=())  # the client decides what stays
-                self._block, self._made = block, made
+                if summary.pauses and _role(messages, at + 1) == "user":
+                    summary = replace(summary, recent=())  # the client decides what stays
+                self._block, self._summary = block, summary
                 return at
         return 0
 
-    def again(self, block: Fields, kind: str, turns: Turns) -> bool:
+    def read_back(self, block: Fields, kind: str, turns: Turns) -> bool:
         check_fields(block, BLOCK_FIELDS)
-        if self._made is None or block.values is not self._block:
+        if self._summary is None or block.values is not self._block:
             if block.values.get("encrypted_content") is not None:
                 turns.history.note("left_out", block.place)
             return True
         if self._is_foreign:
             turns.history.note("as_text", block.place)
-        turns.compacted(self._made.remaining, self._made.messages(), block.place)
+        turns.compacted(self._summary.remaining, self._summary.messages(), block.place)
         return True
 
     def fields(self) -> Mapping[str, Any]:
-        edits, rule = read_edits(self.asked.values)
+        edits, rule = read_edits(self.input.values)
         self.shortening = Shortening(rule, edits)
         return {"shortener": self.shortening if edits or rule else None}
 
@@ -167,17 +167,15 @@ def read_edits(values: Mapping[str, Any]) -> tuple[tuple[ContextEdit, ...], Comp
     """Return the edits that shorten the conversation where the tokens of a prompt can be counted
     (edits.py), and the compaction, which is done after them. Raise InvalidRequest and
     UnsupportedParameter."""
-    path, given = f"{CONTEXT}.edits", values.get(CONTEXT, {}).get("edits", ())
-    edits = [_edit(Fields.of(edit, f"{path}[{at}]")) for at, edit in enumerate(given)]
+    path, sent_edits = f"{CONTEXT}.edits", values.get(CONTEXT, {}).get("edits", ())
+    edits = [_edit(Fields.of(edit, f"{path}[{at}]")) for at, edit in enumerate(sent_edits)]
     rules = [edit for edit in edits if isinstance(edit, Compaction)]
     if len(rules) > 1:
         raise InvalidRequest(f"{path!r} has more than one {COMPACT}… edit. Keep one.", param=path)
     if (demanded := values.get("compaction")) is not None:
         if rules:
-            raise InvalidRequest(
-                f"'compaction' can't be combined with a {COMPACT}… edit. Remove one of them.",
-                param="compaction",
-            )
+            problem = f"cannot be combined with a {COMPACT}… edit. Remove one of them."
+            raise Fields(values).refusal("compaction", problem, InvalidRequest)
         rules = [Compaction(pauses=True, instructions=demanded.get("instructions", ""))]
     others = tuple(edit for edit in edits if not isinstance(edit, Compaction))
     return others, rules[0] if rules else None
@@ -220,15 +218,15 @@ def _kept_turns(values: dict[str, Any], path: str) -> int | None:
 
 
 def _tool_uses(kind: str, values: dict[str, Any], path: str) -> ClearToolUses:
-    given: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if "trigger" in values:
-        given |= {"trigger": values["trigger"]["value"], "unit": values["trigger"]["type"]}
+        members |= {"trigger": values["trigger"]["value"], "unit": values["trigger"]["type"]}
     if "keep" in values:
-        given["keep"] = values["keep"]["value"]
+        members["keep"] = values["keep"]["value"]
     if "clear_at_least" in values:
-        given["at_least"] = values["clear_at_least"]["value"]
+        members["at_least"] = values["clear_at_least"]["value"]
     inputs = values.get("clear_tool_inputs", False)
     if not isinstance(inputs, bool):
         inputs = frozenset(NAMES.parse(inputs, f"{path}.clear_tool_inputs"))
     excluded = frozenset(values.get("exclude_tools", ()))
-    return ClearToolUses(kind, excluded=excluded, inputs=inputs, **given)
+    return ClearToolUses(kind, excluded=excluded, inputs=inputs, **members)

@@ -14,11 +14,11 @@ from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed, ContextLengthExceeded, InvalidRequest
 
 from ...chat import tool_loop
-from ...chat.engine import Run
+from ...chat.engine import EngineRun
 from ...chat.preparation import HEAD
 from ...chat.response import ChatResponse, ResponseEvent
 from ...request.chat_request import ChatRequest, Extras, Shortener
-from .compacted import PAUSED, Compacted, Division, Message, divided, divided_whole, text_after
+from .compacted import PAUSED, Division, Message, Summary, divided, divided_whole, text_after
 from .edits import AppliedEdit, ClearToolUses, ContextEdit, edited
 
 
@@ -99,8 +99,8 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
     deterministic if the conversation's request is."""
     messages = _asking(list(request.messages[:end]), asked(tokens, rule.instructions))
     paths = request.message_paths
-    given = request.template_kwargs or {}
-    kwargs = {name: value for name, value in given.items() if name not in OWN_ARGUMENTS}
+    arguments = request.template_kwargs or {}
+    kwargs = {name: value for name, value in arguments.items() if name not in OWN_ARGUMENTS}
     free = {
         "n": 1,
         "max_tokens": tokens,
@@ -145,7 +145,7 @@ def check_coverage(asked: ChatRequest, sent: ChatRequest) -> None:
     dropped = len(sent.messages) < len(asked.messages)
     if dropped and all(message["role"] in HEAD for message in sent.messages[:-1]):
         raise CompactionFailed(
-            "The conversation can't be compacted: its turns are longer than the context. Shorten "
+            "The conversation cannot be compacted: its turns are longer than the context. Shorten "
             "them in the client."
         )
 
@@ -170,7 +170,7 @@ def summary_of(events: Iterable[ResponseEvent], tokens: int) -> str:
 
 def _failed(reason: str) -> CompactionFailed:
     return CompactionFailed(
-        f"The conversation can't be compacted: the model wrote a summary, but {reason}. Send the "
+        f"The conversation cannot be compacted: the model wrote a summary, but {reason}. Send the "
         "request again, or shorten the conversation in the client."
     )
 
@@ -188,7 +188,7 @@ class Shortening(Shortener):
     applied: Sequence[AppliedEdit] = ()
     """Those that shortened the prompt."""
 
-    async def edited(self, run: Run, request: ChatRequest) -> ChatRequest:
+    async def edited(self, run: EngineRun, request: ChatRequest) -> ChatRequest:
         request = await run.with_images(replace(request, shortener=None))
         if self.edits:
             context = (await run.deployment.backend.info()).limits.max_model_len
@@ -198,10 +198,10 @@ class Shortening(Shortener):
 
     @asynccontextmanager
     async def respond(
-        self, run: Run, request: ChatRequest
+        self, run: EngineRun, request: ChatRequest
     ) -> AsyncIterator[tuple[ChatResponse, Events]]:
         """Yield the response and its events in batches, as `tool_loop.respond` does. The first
-        event is Compacted if the conversation was compacted."""
+        event is a Summary if the conversation was compacted."""
         meter, rule, division = run.context.meter, self.rule, None
         request = await self.edited(run, request)
         if rule is not None:
@@ -214,48 +214,48 @@ class Shortening(Shortener):
                 yield responding
             return
         tokens = summary_tokens(request, limit, context)
-        made, response = await _compacted(rule, run, request, division, tokens)
+        summary, response = await _compacted(rule, run, request, division, tokens)
         if rule.pauses:
-            yield response, _alone(made)
+            yield response, _alone(summary)
             return
         meter.begin_generation()
-        used = response.earlier
-        async with tool_loop.respond(run, _continued(request, made)) as (response, events):
-            response.earlier = used
-            yield response, _preceded(made, events)
+        used = response.summary_counts
+        async with tool_loop.respond(run, _continued(request, summary)) as (response, events):
+            response.summary_counts = used
+            yield response, _preceded(summary, events)
 
 
 async def _division(
-    rule: Compaction, run: Run, request: ChatRequest, limit: int | None
+    rule: Compaction, run: EngineRun, request: ChatRequest, limit: int | None
 ) -> Division | None:
     """Return the part that is replaced; None if the conversation stays as it is. `limit`: as
     `limit_of` returned it. Raise InvalidRequest if it must be compacted and has nothing to
     replace."""
     messages = request.messages
     if limit is None:
-        found = divided_whole(messages)
-        if found is None:
+        division = divided_whole(messages)
+        if division is None:
             raise InvalidRequest(
-                "The conversation can't be compacted, because 'messages' has nothing that a "
+                "The conversation cannot be compacted, because 'messages' has nothing that a "
                 "summary could replace. Send the conversation.",
                 param="messages",
             )
-        return found
+        return division
     if limit <= 0:
         return None
-    found = divided(messages, limit // PART_OF_LIMIT)
-    if found is None:
+    division = divided(messages, limit // PART_OF_LIMIT)
+    if division is None:
         return None
     with suppress(ContextLengthExceeded):
         if await run.count(request) <= limit:
             return None
     # After a pause, the client decides what follows the summary.
-    return divided_whole(messages) if rule.pauses else found
+    return divided_whole(messages) if rule.pauses else division
 
 
 async def _compacted(
-    rule: Compaction, run: Run, request: ChatRequest, division: Division, tokens: int
-) -> tuple[Compacted, ChatResponse]:
+    rule: Compaction, run: EngineRun, request: ChatRequest, division: Division, tokens: int
+) -> tuple[Summary, ChatResponse]:
     """Return the compacted conversation, and a response without events and tokens of its own.
     `request`: its edits are applied. `tokens`: the budget of the summary. Raise ToolgateError if
     the summary fails."""
@@ -278,16 +278,16 @@ async def _compacted(
         if not (rule.keeps_users and request.messages[at]["role"] == "user")
     )
     summary = await run.context.guarded(summary_of(events, tokens), "user")
-    made = Compacted(summary, recent, rule.keeps_users, rule.pauses)
+    replacement = Summary(summary, recent, rule.keeps_users, rule.pauses)
     response = run.response(generation)
-    response.request, response.earlier = request, writing.counts
-    return made, response
+    response.request, response.summary_counts = request, writing.counts
+    return replacement, response
 
 
-def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:
+def _continued(request: ChatRequest, summary: Summary) -> ChatRequest:
     """Return the request with the compacted conversation."""
-    stays = made.remaining([message["role"] for message in request.messages])
-    added = made.messages()
+    stays = summary.remaining([message["role"] for message in request.messages])
+    added = summary.messages()
     paths = request.message_paths
     last = paths[-1:] * len(added)
     return replace(
@@ -297,13 +297,13 @@ def _continued(request: ChatRequest, made: Compacted) -> ChatRequest:
     )
 
 
-async def _alone(made: Compacted) -> Events:
-    yield [ResponseEvent(0, made), ResponseEvent(0, Finish(PAUSED))]
+async def _alone(summary: Summary) -> Events:
+    yield [ResponseEvent(0, summary), ResponseEvent(0, Finish(PAUSED))]
 
 
-async def _preceded(made: Compacted, events: Events) -> Events:
-    """Yield `made` with the first event, until which the request can still move."""
-    waiting = [ResponseEvent(0, made)]
+async def _preceded(summary: Summary, events: Events) -> Events:
+    """Yield `summary` with the first event, until which the request can still move."""
+    waiting = [ResponseEvent(0, summary)]
     async for batch in events:
         yield [*waiting, *batch] if batch else batch
         waiting = waiting if not batch else []

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from toolgate_core.errors import InvalidRequest
 
-from ...api.responses.feature import Output, ResponsesFeature
+from ...api.responses.feature import ResponsesFeature, ResponsesOutput
 from ...api.responses.items import TRIGGER, is_trigger
 from ...api.responses.output_items import Item
 from ...api.responses.turns import ItemTurns
 from ...api.shared.value_types import Choice, Integer, Object
 from ...request_fields import Fields
-from .compacted import Compacted, opened, sealed
+from .compacted import Summary, opened, sealed
 from .respond import Compaction, Shortening
 
 ITEM = "compaction"
@@ -25,35 +25,36 @@ DEFAULT_THRESHOLD = 200_000
 """If an entry has none. A prompt that leaves no room for the response is compacted anyway."""
 
 
-class _Output(Output):
+class ResponsesCompactionOutput(ResponsesOutput):
     feature: CompactionInResponses
 
     def item(self, event: object) -> Item | None:
-        if not isinstance(event, Compacted):
+        if not isinstance(event, Summary):
             return None
-        return CompactionItem(sealed(event, self.feature.asked.client.seal))
+        return CompactionItem(sealed(event, self.feature.input.client.seal))
 
 
 class CompactionInResponses(ResponsesFeature):
     ITEMS: ClassVar = {ITEM: "cmp", TRIGGER: "item"}
     FIELDS: ClassVar = {ITEM: ("encrypted_content", "created_by"), TRIGGER: ()}
     PARAMETERS = (PARAMETER,)
-    OUTPUT = _Output
+    OUTPUT = ResponsesCompactionOutput
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        """An item that was changed, or sealed for another key or service, is left out."""
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+        """Read an item of this type. An item that was changed, or sealed for another key or
+        service, is left out."""
         if kind == ITEM:
-            made = opened(item.text("encrypted_content"), self.asked.client.seal)
-            if made is None:
+            summary = opened(item.text("encrypted_content"), self.input.client.seal)
+            if summary is None:
                 turns.history.note("left_out", item.place)
             else:
-                turns.compacted(made.remaining, made.messages(), item.place)
+                turns.compacted(summary.remaining, summary.messages(), item.place)
         return True
 
     def fields(self) -> Mapping[str, Any]:
-        given = self.asked.values.get("input")
-        items = given[self.asked.recalled :] if isinstance(given, list) else ()
-        rule = read_compaction(self.asked.values, items)
+        sent_input = self.input.values.get("input")
+        items = sent_input[self.input.recalled :] if isinstance(sent_input, list) else ()
+        rule = read_compaction(self.input.values, items)
         return {"shortener": None if rule is None else Shortening(rule)}
 
 
@@ -80,7 +81,7 @@ def read_compaction(values: Mapping[str, Any], items: Sequence[object]) -> Compa
         if is_trigger(item):
             path = f"input[{at}]"
             raise InvalidRequest(
-                f"{path!r}: an item of the type {TRIGGER!r} must be the last one of `input`.",
+                f"{path!r}: an item of the type {TRIGGER!r} must be the last one of 'input'.",
                 param=path,
             )
     if items and is_trigger(items[-1]):

@@ -11,16 +11,15 @@ from typing import Any, ClassVar
 from toolgate_core.custom_tools import INPUT
 from toolgate_core.deltas import CallStart
 
-from ...api.chat_completions.feature import CallForm, ChatFeature
-from ...api.chat_completions.feature import Output as ChatOutput
+from ...api.chat_completions.feature import CallForm, ChatFeature, ChatOutput
 from ...api.responses.body import call_item
-from ...api.responses.feature import Output, ResponsesFeature
+from ...api.responses.feature import ResponsesFeature, ResponsesOutput
 from ...api.responses.items import called_name
-from ...api.responses.output_items import Call, CallKind
+from ...api.responses.output_items import CallItem, CallKind
 from ...api.responses.tools import client_tool
 from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History
-from ...api.shared.tools import Taken, function_name
+from ...api.shared.tools import ReadTool, function_name
 from ...request_fields import Fields
 from ..parts import Parts
 
@@ -32,42 +31,41 @@ KIND = CallKind(
     type=CALL,
     prefix="ctc",
     text="input",
-    text_delta="response.custom_tool_call_input.delta",
-    text_done="response.custom_tool_call_input.done",
+    event="response.custom_tool_call_input",
     named=False,
 )
 
 
-class _ChatOutput(ChatOutput):
+class ChatCustomToolsOutput(ChatOutput):
     def form(self, start: CallStart) -> CallForm | None:
         return CallForm("custom", "input") if start.custom else None
 
 
 class CustomInChat(ChatFeature):
     TYPES = TYPES
-    OUTPUT = _ChatOutput
+    OUTPUT = ChatCustomToolsOutput
 
     def called(self, call: Fields) -> dict[str, Any]:
         named = call.inner("custom", "an object with a name and an input")
-        arguments = _arguments(named, self.asked.history)
+        arguments = _arguments(named, self.input.history)
         return {"name": named.required_text("name"), "arguments": arguments}
 
 
-class _Output(Output):
-    def call(self, start: CallStart, call_id: str) -> Call | None:
+class ResponsesCustomToolsOutput(ResponsesOutput):
+    def call(self, start: CallStart, call_id: str) -> CallItem | None:
         return call_item(self.response, start, call_id, KIND) if start.custom else None
 
 
 class CustomInResponses(ResponsesFeature):
     TYPES = TYPES
-    OUTPUT = _Output
+    OUTPUT = ResponsesCustomToolsOutput
     ITEMS: ClassVar = {CALL: "ctc", RESULT: "ctco"}
     FIELDS: ClassVar = {
         CALL: ("call_id", "name", "input", "namespace", "caller"),
         RESULT: ("call_id", "output", "name", "caller"),
     }
 
-    def own(self, entry: Fields, namespace: str) -> Taken:
+    def own(self, entry: Fields, namespace: str) -> ReadTool:
         taken = client_tool(entry, ENTRY, namespace)
         assert taken.shown is not None
         if taken.shown.body["format"] is None:
@@ -81,7 +79,7 @@ class CustomInResponses(ResponsesFeature):
     def chosen(self, choice: Fields) -> str:
         return function_name(choice.values) or choice.required_text("name", "the name of a tool")
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         if kind == RESULT:
             turns.output(item)
             return True

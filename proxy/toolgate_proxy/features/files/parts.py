@@ -92,10 +92,10 @@ def read_file(
     *,
     media_type: str = "",
 ) -> dict[str, Any]:
-    """The part of a file in base64, or in a data URL. `fields`: the object with the data under
-    `name`. `part`: the content part. The text of a PDF is read later (pdfs.py).
+    """Return the part of a file in base64, or in a data URL. `fields`: the object with the data
+    under `name`. `part`: the content part. The text of a PDF is read later (pdfs.py).
 
-    Raises InvalidRequest for a part without data, and UnsupportedParameter for data that can't be
+    Raise InvalidRequest for a part without data, and UnsupportedParameter for data that cannot be
     read, or is neither a PDF nor text."""
     data, path = fields.required_text(name, "the file in base64"), fields.path(name)
     if data.startswith("data:"):
@@ -114,8 +114,8 @@ def read_file(
 
 
 def refuse_references(fields: Fields, references: Mapping[str, str], instead: str) -> None:
-    """Raises UnsupportedParameter for a file that is not in the request. `references`: the reason
-    by the name of the field. `instead`: the field to use."""
+    """Raise UnsupportedParameter for a file that is not in the request. `references`: the reason by
+    the name of the field. `instead`: the field to use."""
     for name, reason in references.items():
         if fields.values.get(name) is not None:
             problem = f"is not supported, because {reason}. Send the file in {instead!r}."

@@ -54,14 +54,14 @@ def _read(reader: PdfReader, job: PdfJob) -> PdfResult:
 
 
 def _text_of(page: PageObject) -> str | None:
-    """None for a page that can't be read."""
+    """Return None for a page that cannot be read."""
     try:
         text: str = page.extract_text()
     except (MemoryError, LimitReachedError, FileNotDecryptedError):
         raise
     except Exception:  # noqa: BLE001  as above
         return None
-    # A result can't have half a surrogate pair.
+    # A result cannot have half a surrogate pair.
     return text.replace("\0", "").encode(errors="replace").decode().strip()
 
 

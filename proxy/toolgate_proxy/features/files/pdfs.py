@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
+from toolgate_core.killable import JobLimits, LimitExceeded, WorkerPool
 
 from ...context import RequestContext
 from ...request.chat_request import ChatRequest, HistoryChange
@@ -42,7 +42,7 @@ RENEW_SECONDS = 5.0
 NOT_VALID = "The PDF specified was not valid"
 PROBLEMS: dict[Problem, str] = {
     "base64": f"{NOT_VALID}: its data is not base64.",
-    "invalid": f"{NOT_VALID}: it can't be read. Save it again, or send its text.",
+    "invalid": f"{NOT_VALID}: it cannot be read. Save it again, or send its text.",
     "password": "The PDF specified is password protected. Send it without a password.",
     "size": f"{NOT_VALID}: it is larger than {MAX_BYTES:,} bytes. Send a part of it.",
     "pages": f"A maximum of {MAX_PAGES} PDF pages may be provided. Send a part of it.",
@@ -70,7 +70,7 @@ class Documents:
         self._pool = WorkerPool(
             f"{module}:work",
             PdfResult,
-            Limits(cpu_seconds, wall_seconds, MEMORY_BYTES),
+            JobLimits(cpu_seconds, wall_seconds, MEMORY_BYTES),
             task="read PDFs",
             workers=workers,
             wait_seconds=wall_seconds,
@@ -84,7 +84,7 @@ class Documents:
     async def read(self, request: ChatRequest, owner: str, context: RequestContext) -> ChatRequest:
         """Return the request with the text of its PDFs. `owner`: the team or key that sent it. A
         PDF without text in the result of a call is left out, which is noted in `context`: a tool
-        can't know what models read, and a refusal would end the conversation.
+        cannot know what models read, and a refusal would end the conversation.
 
         Raise InvalidRequest, ChecksBusy and ChecksFailed, and RateLimited if the texts are more
         than the limits have room for."""

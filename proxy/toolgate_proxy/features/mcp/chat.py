@@ -11,13 +11,14 @@ from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
 
-from ...api.chat_completions.feature import ChatFeature, Output
-from ...api.shared.tools import Taken
+from ...api.chat_completions.feature import ChatFeature, ChatOutput
+from ...api.shared.history import tool_call
+from ...api.shared.tools import ReadTool
 from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
 from ...request.gateway_tools import GatewayTool
 from ...request_fields import DEFERRED, Fields
-from ..feature import Asked
+from ..feature import FeatureInput
 from .servers import MCP, ListedTool, McpOutcome, listing_of, read_entry
 
 FIELDS = "provider_specific_fields"
@@ -26,14 +27,14 @@ LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"
 
 
 @dataclass
-class _Call:
+class _McpCall:
     id: str
     name: str
     arguments: list[str] = field(default_factory=list)
     result: str = ""
 
 
-class _Output(Output):
+class ChatMcpOutput(ChatOutput):
     """Takes the calls that the gateway runs from the events of one response, so that the client
     does not run them."""
 
@@ -42,21 +43,20 @@ class _Output(Output):
     def __init__(self, feature: McpInChat, response: ChatResponse) -> None:
         super().__init__(feature, response)
         self._tools = response.request.gateway_tools
-        self._running: dict[int, _Call] = {}
-        self._ran: list[_Call] = []
+        self._running: dict[int, _McpCall] = {}
+        self._ran: list[_McpCall] = []
 
     def take(self, event: ChoiceEvent) -> bool:
         if not self._tools:
             return False
         match event:
             case CallStart(index, name) if name in self._tools:
-                self._running[index] = _Call(self.response.call_id(event), name)
+                self._running[index] = _McpCall(self.response.call_id(event), name)
             case ArgumentsDelta(index, text) if index in self._running:
                 self._running[index].arguments.append(text)
             case InputDelta(index) | CallEnd(index) if index in self._running:
                 pass
-            case GatewayCallRan(start, shown):
-                outcome: McpOutcome = shown
+            case GatewayCallRan(start, McpOutcome() as outcome):
                 call = self._running.pop(start.index)
                 call.result = outcome.text
                 self._ran.append(call)
@@ -73,14 +73,7 @@ class _Output(Output):
         """Return the calls of all rounds: OpenAI's SDK does not add up lists of several deltas."""
         if not self._ran:
             return {}
-        calls = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": "".join(call.arguments)},
-            }
-            for call in self._ran
-        ]
+        calls = [tool_call(call.id, call.name, "".join(call.arguments)) for call in self._ran]
         results = [
             {"tool_call_id": call.id, "result": call.result, "name": call.name}
             for call in self._ran
@@ -91,10 +84,10 @@ class _Output(Output):
 class McpInChat(ChatFeature):
     TYPES = re.compile(MCP)
     ITEMS = (FIELDS,)
-    OUTPUT = _Output
+    OUTPUT = ChatMcpOutput
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+    def __init__(self, feature_input: FeatureInput) -> None:
+        super().__init__(feature_input)
         self.offered: list[ListedTool] = []
         self._runners: dict[str, GatewayTool] = {}
         self._waits = False
@@ -108,33 +101,33 @@ class McpInChat(ChatFeature):
         """As in LiteLLM, all calls go to the client if one of the servers requires approvals."""
         return {} if self._waits else self._runners
 
-    def take(self, entry: Fields) -> Taken | None:
-        listing = listing_of(self.asked.client, entry.place)
+    def take(self, entry: Fields) -> ReadTool | None:
+        listing = listing_of(self.input.client, entry.place)
         if listing is None or listing.error is not None:
             return None
         deferred = entry.flag(DEFERRED) is True
-        made = read_entry(entry, listing, labelled=False)
-        self.offered += made.allowed
-        self._runners |= made.runners()
+        mcp_entry = read_entry(entry, listing, labelled=False)
+        self.offered += mcp_entry.allowed
+        self._runners |= mcp_entry.runners()
         self._waits = self._waits or entry.values.get("require_approval") != "never"
-        return Taken(made.entries(entry.place, deferred=deferred))
+        return ReadTool(mcp_entry.entries(entry.place, deferred=deferred))
 
     def turns(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the calls that the gateway ran in an earlier response, and their results."""
-        given = message.get(FIELDS)
-        if message["role"] != "assistant" or not isinstance(given, dict):
+        fields = message.get(FIELDS)
+        if message["role"] != "assistant" or not isinstance(fields, dict):
             return
         results = {
             result.get("tool_call_id"): result.get("result")
-            for result in _objects(given.get(RESULTS))
+            for result in _objects(fields.get(RESULTS))
             if isinstance(result.get("tool_call_id"), str)
         }
-        for call in _objects(given.get(CALLS)):
+        for call in _objects(fields.get(CALLS)):
             result = results.get(call.get("id")) if isinstance(call.get("id"), str) else None
             if isinstance(result, str) and isinstance(call.get("function"), dict):
                 yield {"role": "assistant", "content": None, "tool_calls": [call]}
                 yield {"role": "tool", "tool_call_id": call["id"], "content": result}
 
 
-def _objects(given: object) -> list[dict[str, Any]]:
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

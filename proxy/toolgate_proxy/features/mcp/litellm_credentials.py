@@ -45,8 +45,7 @@ HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
 OTHER_KEY = {KEY_HEADERS[0].decode(): "[hidden]"}
-"""Tells LiteLLM's manager that `authorization` is not the key of the gateway, which it would not
-hand on."""
+"""Tells LiteLLM's manager to hand `authorization` on: it is not the key of the gateway."""
 PLACES = (("tools", MCP), ("mcp_servers", "url"))
 """Where a body has entries, and their types."""
 EXTRA = "extra_body"
@@ -67,7 +66,7 @@ class EntrySecrets:
 
 @dataclass
 class McpCredentials:
-    """Those of one request."""
+    """The credentials for MCP servers that came with one request."""
 
     _values: dict[str, str] = field(default_factory=dict, repr=False)
     """By placeholder."""
@@ -95,15 +94,15 @@ class McpCredentials:
                 self._forwarded[name] = text
             if name == MCPRequestHandler.get_mcp_client_side_auth_header_name().lower():
                 self._token = text
-            elif (found := OF_SERVER.fullmatch(name)) is not None:
-                self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
+            elif (match := OF_SERVER.fullmatch(name)) is not None:
+                self._of_servers.setdefault(match[1], {})[_proper(match[2])] = text
 
     def hide(self, body: Mapping[str, Any]) -> Body:
         """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
-        made = _with_entries(body, self._hidden_entry)
+        hidden = _with_entries(body, self._hidden_entry)
         if isinstance(extra := body.get(EXTRA), dict):
-            made[EXTRA] = _with_entries(extra, self._hidden_entry)
-        return made
+            hidden[EXTRA] = _with_entries(extra, self._hidden_entry)
+        return hidden
 
     def reveal(self, body: Mapping[str, Any]) -> Body:
         """Return a body as the client sent it, for LiteLLM's handler."""
@@ -116,16 +115,16 @@ class McpCredentials:
 
     def of_entry(self, entry: Mapping[str, Any]) -> EntrySecrets:
         """Return the credentials of an entry in OpenAI's form."""
-        given = self._given(entry)
-        headers: dict[str, str] = given.get(HEADERS, {})
+        fields = self._given(entry)
+        headers: dict[str, str] = fields.get(HEADERS, {})
         of_servers = {alias: {**sent} for alias, sent in self._of_servers.items()}
         for name, value in headers.items():
-            if (found := OF_SERVER.fullmatch(name)) is not None:
-                of_servers.setdefault(found[1].lower(), {})[_proper(found[2])] = value
+            if (match := OF_SERVER.fullmatch(name)) is not None:
+                of_servers.setdefault(match[1].lower(), {})[_proper(match[2])] = value
         url = str(entry.get("server_url", ""))
         named = url.rpartition("/")[2].lower()
         for name in TOKENS:
-            if token := given.get(name):
+            if token := fields.get(name):
                 value = f"Bearer {token.removeprefix('Bearer ')}"
                 of_servers.setdefault(named, {})["Authorization"] = value
         token = None if url == ALL_SERVERS else self._token
@@ -167,10 +166,10 @@ class McpCredentials:
 
     def _given(self, entry: Mapping[str, Any]) -> Body:
         """Return the fields of an entry that were hidden."""
-        known, made = self._values, {}
+        known, fields = self._values, {}
         if isinstance(headers := entry.get(HEADERS), dict):
-            made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
-        return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
+            fields[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
+        return fields | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
 
 
 def _host(url: str) -> str:
@@ -192,8 +191,8 @@ def credential_headers(headers: Collection[Header]) -> frozenset[str]:
         return frozenset()
     # LiteLLM hides `authorization` only from log events.
     hidden = {AUTHORIZATION} & _forwarded_names(headers)
-    found: frozenset[str] = upstream_credential_headers(names)
-    return found - _key_headers(headers) | hidden
+    secrets: frozenset[str] = upstream_credential_headers(names)
+    return secrets - _key_headers(headers) | hidden
 
 
 SECRET_HEADERS.append(credential_headers)
@@ -208,12 +207,12 @@ def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:
 def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
     """Return the names of the headers in which a request may have a key of the gateway."""
     known = frozenset(name.decode() for name in KEY_HEADERS)
-    own = litellm_proxy().general_settings.get("litellm_key_header_name")
-    if own or litellm_proxy().user_custom_auth not in (None, auth.authenticate):
-        return known | {str(own).lower()}  # the others may be read, too
+    configured = litellm_proxy().general_settings.get("litellm_key_header_name")
+    if configured or litellm_proxy().user_custom_auth not in (None, auth.authenticate):
+        return known | {str(configured).lower()}  # the others may be read, too
     key = key_of(headers)
-    given = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
-    sent = [(name, text) for name, text in given if text]
+    pairs = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
+    sent = [(name, text) for name, text in pairs if text]
     keys = {name for name, text in sent if text == key or _is_key(text)}
     return known - ({name for name, _ in sent} - keys)
 
@@ -233,25 +232,24 @@ def _proper(header: str) -> str:
 def entries_of(body: Mapping[str, Any]) -> Iterator[tuple[str, int, Body]]:
     """Yield the entries of a body that name MCP servers, with the parameter and the place in it."""
     for name, kind in PLACES:
-        given = body.get(name)
-        for at, entry in enumerate(given if isinstance(given, list) else ()):
+        entries = body.get(name)
+        for at, entry in enumerate(entries if isinstance(entries, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
                 yield name, at, entry
 
 
 def _with_entries(body: Mapping[str, Any], change: Callable[[Body, str], Body]) -> Body:
     """Return the body with its entries as `change` makes them of an entry and its path."""
-    made = dict(body)
+    changed = dict(body)
     for name, at, entry in entries_of(body):
-        if made[name] is body[name]:
-            made[name] = [*body[name]]
-        made[name][at] = change(entry, f"{name}[{at}]")
-    return made
+        if changed[name] is body[name]:
+            changed[name] = [*body[name]]
+        changed[name][at] = change(entry, f"{name}[{at}]")
+    return changed
 
 
 def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers, by lower-case names, without those that LiteLLM's log events would
-    show."""
+    """Return the headers, by lower-case names, that LiteLLM's log events would not show."""
     logged = {name.lower(): value for name, value in logging_safe_mcp_headers(headers).items()}
     named = {name.lower(): value for name, value in headers.items()}
     return {name: value for name, value in named.items() if logged.get(name) != value}

@@ -42,14 +42,7 @@ from ...keys.access import Header
 from ...litellm_host.routing.long_term import module
 from ...request.gateway_tools import CallResult
 from ..litellm_part import FeaturePart
-from .litellm_credentials import (
-    EXTRA,
-    TOKENS,
-    EntrySecrets,
-    McpCredentials,
-    entries_of,
-    servers,
-)
+from .litellm_credentials import EXTRA, TOKENS, EntrySecrets, McpCredentials, entries_of, servers
 from .servers import MAX_RESULT, MCP, ListedTool, Listing, McpListings, McpOutcome, result_text
 
 logger = logging.getLogger(__name__)
@@ -72,8 +65,7 @@ OTHERS, MAX_NAME = re.compile(r"[^A-Za-z0-9_.-]"), 100
 
 
 class ToolCallFailed(Exception):
-    """Stands for an exception whose message is for the log. The text of a result begins with the
-    name of this class."""
+    """Stands for an exception whose message is for the log. Results begin with its name."""
 
 
 FAILED = (
@@ -92,7 +84,7 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
         f"{name}[{at}]": entry
         if name == "tools"
-        else {"type": MCP, **{member: entry.get(own) for member, own in of_openai.items()}}
+        else {"type": MCP, **{member: entry.get(theirs) for member, theirs in of_openai.items()}}
         for name, at, entry in entries_of(body)
     }
 
@@ -124,16 +116,16 @@ class LiteLLMMcp(FeaturePart):
         if not (entries := mcp_entries(values)):
             return client
         # Others have none: nothing is sent to an address that the operator did not configure.
-        own = {
+        ours = {
             path: served[0]
             for path, entry in entries.items()
             if self._credentials.names_gateway(entry)
             and (served := (await Handler.split_mcp_tools([entry]))[0])
         }
         listings = await asyncio.gather(
-            *(_listed(entry, caller, self._credentials.of_entry(entry)) for entry in own.values())
+            *(_listed(entry, caller, self._credentials.of_entry(entry)) for entry in ours.values())
         )
-        return client.given(McpListings, McpListings(dict(zip(own, listings, strict=True))))
+        return client.given(McpListings, McpListings(dict(zip(ours, listings, strict=True))))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntrySecrets) -> Listing:
@@ -161,7 +153,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: EntryS
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
     listed = tuple(_tools(tools, servers_of))
-    names = {tool.name: given.name for tool, given in zip(listed, tools, strict=True)}
+    names = {tool.name: original.name for tool, original in zip(listed, tools, strict=True)}
     return Listing(LiteLLMServers(caller, servers_of, sent, names), listed)
 
 
@@ -201,8 +193,8 @@ class LiteLLMServers:
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
-        own = self.names.get(name, name)
-        call = {"name": own, "arguments": arguments, "call_id": own}
+        server_tool = self.names.get(name, name)
+        call = {"name": server_tool, "arguments": arguments, "call_id": server_tool}
         try:
             with noted_failures() as failed:
                 results = await within(

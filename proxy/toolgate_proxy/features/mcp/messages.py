@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 from toolgate_core.errors import InvalidTools
 
 from ...api.messages.content import check_fields
-from ...api.messages.feature import MessagesFeature, Output, Use
+from ...api.messages.feature import MessagesFeature, MessagesOutput, Use
 from ...api.shared.history import Content, text_of
-from ...api.shared.tools import Entry, Taken, function_entry
+from ...api.shared.tools import OfferedTool, ReadTool, function_entry
 from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
-from ..feature import Asked
+from ..feature import FeatureInput
 from .servers import ListedTool, Listing, McpOutcome, McpTool, listing_of
 
 SERVERS = "mcp_servers"
@@ -28,7 +28,7 @@ USE = "mcp_tool_use"
 RESULT = "mcp_tool_result"
 
 
-class _Output(Output):
+class MessagesMcpOutput(MessagesOutput):
     feature: McpInMessages
 
     def use(self, name: str) -> Use | None:
@@ -52,32 +52,32 @@ class McpInMessages(MessagesFeature):
     ITEMS = (RESULT,)
     USES: ClassVar = {USE: None}
     PARAMETERS = (SERVERS,)
-    OUTPUT = _Output
+    OUTPUT = MessagesMcpOutput
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, feature_input: FeatureInput) -> None:
         """Read the servers, and all entries of `tools` that name them. Raise InvalidRequest,
         InvalidTools and UnsupportedParameter."""
-        super().__init__(asked)
+        super().__init__(feature_input)
         self._servers: dict[str, tuple[Fields, Listing]] = {}
         self.servers: dict[str, str] = {}
         """By tool that is offered: the name of its server in the request."""
-        self._entries: list[Entry] = []
+        self._entries: list[OfferedTool] = []
         self._runners: dict[str, McpTool] = {}
-        for at, entry in enumerate(asked.values.get(SERVERS, ())):
+        for at, entry in enumerate(feature_input.values.get(SERVERS, ())):
             path = f"{SERVERS}[{at}]"
-            self._read_server(entry, path, listing_of(asked.client, path))
+            self._read_server(entry, path, listing_of(feature_input.client, path))
         configured = set()
-        for at, entry in enumerate(asked.values.get("tools", ()) if self._servers else ()):
+        for at, entry in enumerate(feature_input.values.get("tools", ()) if self._servers else ()):
             if isinstance(entry, dict) and entry.get("type") == TOOLSET:
                 configured.add(self._read_toolset(Fields(entry, f"tools[{at}]")))
         for name in self._servers:
             if name not in configured:
                 self._read_configuration(name)
 
-    def take(self, entry: Fields) -> Taken | None:
-        return Taken() if self._servers else None
+    def take(self, entry: Fields) -> ReadTool | None:
+        return ReadTool() if self._servers else None
 
-    def more(self) -> list[Entry]:
+    def more(self) -> list[OfferedTool]:
         return self._entries
 
     @property
@@ -113,14 +113,12 @@ class McpInMessages(MessagesFeature):
             problem = f"names no server of {SERVERS!r}."
             raise entry.refusal("mcp_server_name", problem, InvalidTools)
         default = _config(entry.mapping("default_config"), entry.path("default_config"))
-        given = entry.mapping("configs") or {}
-        configs = {
-            each: _config(value, f"{entry.path('configs')}.{each}") for each, value in given.items()
-        }
+        path, by_tool = entry.path("configs"), entry.mapping("configs") or {}
+        configs = {each: _config(value, f"{path}.{each}") for each, value in by_tool.items()}
         _, listing = self._servers[name]
         for tool in listing.tools:
-            own = next((configs[each] for each in configs if tool.is_called(each)), {})
-            config = {"enabled": True, "defer_loading": False, **default, **own}
+            own_config = next((configs[each] for each in configs if tool.is_called(each)), {})
+            config = {"enabled": True, "defer_loading": False, **default, **own_config}
             if config["enabled"]:
                 self._offer(entry.place, name, tool, deferred=config["defer_loading"])
         return name
@@ -128,14 +126,14 @@ class McpInMessages(MessagesFeature):
     def _read_configuration(self, name: str) -> None:
         """Offer the tools of a server that no entry of `tools` names."""
         server, listing = self._servers[name]
-        given = Fields(
+        configuration = Fields(
             server.mapping("tool_configuration") or {}, server.path("tool_configuration")
         )
-        check_fields(given, ("enabled", "allowed_tools"))
-        allowed = given.items("allowed_tools")
+        check_fields(configuration, ("enabled", "allowed_tools"))
+        allowed = configuration.items("allowed_tools")
         for tool in listing.tools:
             is_allowed = allowed is None or any(tool.is_called(each) for each in allowed)
-            if given.flag("enabled") is not False and is_allowed:
+            if configuration.flag("enabled") is not False and is_allowed:
                 self._offer(server.place, name, tool)
 
     def _offer(self, path: str, server: str, tool: ListedTool, *, deferred: bool = False) -> None:
@@ -146,9 +144,9 @@ class McpInMessages(MessagesFeature):
         self._runners[tool.name] = McpTool(tool.name, listing.servers)
 
 
-def _config(given: object, path: str) -> dict[str, Any]:
-    if given is None:
+def _config(configuration: object, path: str) -> dict[str, Any]:
+    if configuration is None:
         return {}
-    fields = Fields.of(given, path)
+    fields = Fields.of(configuration, path)
     check_fields(fields, CONFIG_FIELDS)
     return {name: fields.flag(name) for name in CONFIG_FIELDS if fields.flag(name) is not None}

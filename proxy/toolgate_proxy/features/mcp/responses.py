@@ -13,17 +13,24 @@ from typing import Any, ClassVar
 from toolgate_core.deltas import ArgumentsDelta, CallStart, InputDelta
 from toolgate_core.errors import InvalidRequest
 
-from ...api.responses.feature import Output, ResponsesFeature
-from ...api.responses.output_items import Call, Event, Item, RunCall, item_added, item_done
+from ...api.responses.feature import ResponsesFeature, ResponsesOutput
+from ...api.responses.output_items import (
+    CallItem,
+    Event,
+    GatewayCallItem,
+    Item,
+    item_added,
+    item_done,
+)
 from ...api.responses.turns import ItemTurns
 from ...api.shared.history import History
-from ...api.shared.tools import Shown, Taken
+from ...api.shared.tools import EchoedTool, ReadTool
 from ...background import finished
 from ...kept_values import KeptValues
 from ...request.gateway_tools import GatewayTool, PendingCall
 from ...request_fields import DEFERRED, Fields
 from ...sealing import OwnerSeal, SealBroken
-from ..feature import Asked
+from ..feature import FeatureInput
 from .servers import (
     CREDENTIALS,
     EMPTY,
@@ -55,19 +62,19 @@ class _ApprovedCall:
     path: str
 
 
-class _Output(Output):
+class ResponsesMcpOutput(ResponsesOutput):
     feature: McpInResponses
 
     def first(self) -> list[Item]:
         """List the tools of servers that the conversation has not listed yet."""
         return [ToolsItem(each.item()) for each in self.feature.entries if not each.listed]
 
-    def call(self, start: CallStart, call_id: str) -> Call | None:
+    def call(self, start: CallStart, call_id: str) -> CallItem | None:
         entries = {tool.name: each for each in self.feature.entries for tool in each.allowed}
         if (entry := entries.get(start.name)) is None:
             return None
         waits = start.index >= 0 and start.name not in entry.approved
-        return (ApprovalItem if waits else CallItem)(start.name, entry.label)
+        return (ApprovalItem if waits else McpCallItem)(start.name, entry.label)
 
 
 class McpInResponses(ResponsesFeature):
@@ -80,29 +87,29 @@ class McpInResponses(ResponsesFeature):
         ANSWER: ("approval_request_id", "approve", "reason"),
     }
     STATUS = (CALL,)
-    OUTPUT = _Output
+    OUTPUT = ResponsesMcpOutput
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+    def __init__(self, feature_input: FeatureInput) -> None:
+        super().__init__(feature_input)
         self.entries: list[McpEntry] = []
         self._waiting: dict[str, _ApprovedCall] = {}
         """The calls without an answer so far, by the id of their request for approval."""
         self._approved: dict[str, _ApprovedCall] = {}
         """Those that were approved and did not run so far."""
 
-    def take(self, entry: Fields) -> Taken | None:
-        listing = listing_of(self.asked.client, entry.place)
+    def take(self, entry: Fields) -> ReadTool | None:
+        listing = listing_of(self.input.client, entry.place)
         if listing is None:
             return None
-        made = read_entry(entry, listing)
-        self.entries.append(made)
+        mcp_entry = read_entry(entry, listing)
+        self.entries.append(mcp_entry)
         deferred = entry.flag(DEFERRED) is True
         repeated = {
             name: value
             for name, value in entry.values.items()
             if value is not None and name not in CREDENTIALS
         }
-        return Taken(made.entries(entry.place, deferred=deferred), Shown(repeated))
+        return ReadTool(mcp_entry.entries(entry.place, deferred=deferred), EchoedTool(repeated))
 
     @property
     def optional(self) -> frozenset[str]:
@@ -111,7 +118,7 @@ class McpInResponses(ResponsesFeature):
     def runners(self) -> dict[str, GatewayTool]:
         return {name: tool for entry in self.entries for name, tool in entry.runners().items()}
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
         match kind:
             case "mcp_approval_request":
                 self._ask(item, turns)
@@ -137,16 +144,16 @@ class McpInResponses(ResponsesFeature):
         """Read the user's answer to a request for approval. Raise InvalidRequest if there is no
         such request before it."""
         call_id = item.required_text("approval_request_id")
-        asked = self._waiting.pop(call_id, None)
-        if asked is None:
+        call = self._waiting.pop(call_id, None)
+        if call is None:
             param = item.path("approval_request_id")
             raise InvalidRequest(
                 f"{param!r}: no `mcp_approval_request` with this id, and without an answer, "
-                "precedes it. Include that item in `input`.",
+                "precedes it. Include that item in 'input'.",
                 param=param,
             )
         if item.flag("approve"):
-            self._approved[call_id] = asked
+            self._approved[call_id] = call
             turns.result(call_id, placeholder(call_id), item.place)
             return
         reason = item.text("reason")
@@ -166,22 +173,22 @@ class McpInResponses(ResponsesFeature):
         turns.result(call_id, text, item.place)
 
     def pending(self) -> Iterator[PendingCall]:
-        client, tools = self.asked.client, self.asked.tools
+        client, tools = self.input.client, self.input.tools
         servers = {
             tool.name: entry.listing.servers for entry in self.entries for tool in entry.allowed
         }
-        for call_id, asked in self._approved.items():
-            if asked.name not in servers or not tools.is_loaded(asked.name):
+        for call_id, call in self._approved.items():
+            if call.name not in servers or not tools.is_loaded(call.name):
                 raise InvalidRequest(
-                    f"The approved call of {asked.name!r} at {asked.path!r} cannot run: the "
-                    "request does not offer the tool. Send the same MCP servers in `tools`.",
-                    param=asked.path,
+                    f"The approved call of {call.name!r} at {call.path!r} cannot run: the "
+                    "request does not offer the tool. Send the same MCP servers in 'tools'.",
+                    param=call.path,
                 )
-            at = servers[asked.name]
+            at = servers[call.name]
             if client.seal is not None and client.values is not None:
                 at = SingleCall(at, call_id, client.seal, client.values)
-            tool = McpTool(asked.name, at, call_id)
-            yield PendingCall(asked.name, asked.arguments, tool, placeholder(call_id))
+            tool = McpTool(call.name, at, call_id)
+            yield PendingCall(call.name, call.arguments, tool, placeholder(call_id))
 
 
 @dataclass(frozen=True)
@@ -255,7 +262,7 @@ class ToolsItem(Item):
 
 
 @dataclass
-class CallItem(RunCall):
+class McpCallItem(GatewayCallItem):
     PREFIX = "mcp"
     EVENTS = "response.mcp_call"
     name: str
@@ -268,7 +275,7 @@ class CallItem(RunCall):
             yield self.event("response.mcp_call_arguments.delta", delta=event.text)
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid, and the server runs it."""
+        """End the call, which is complete and valid: the server runs it."""
         yield self.event("response.mcp_call_arguments.done", arguments=self.arguments)
 
     def ending(self, shown: McpOutcome) -> str:
@@ -276,8 +283,8 @@ class CallItem(RunCall):
         return "completed" if shown.error is None else "failed"
 
     def body(self) -> dict[str, Any]:
-        made = self._outcome or McpOutcome()
-        status = "failed" if made.error is not None else self.status
+        outcome = self._outcome or McpOutcome()
+        status = "failed" if outcome.error is not None else self.status
         return {
             "id": self.id,
             "type": CALL,
@@ -285,14 +292,14 @@ class CallItem(RunCall):
             "server_label": self.label,
             "name": self.name,
             "arguments": self.arguments,
-            "output": made.output,
-            "error": made.error,
-            "approval_request_id": made.approval,
+            "output": outcome.output,
+            "error": outcome.error,
+            "approval_request_id": outcome.approval,
         }
 
 
 @dataclass
-class ApprovalItem(Call):
+class ApprovalItem(CallItem):
     """A call that needs an approval."""
 
     PREFIX = "mcpr"

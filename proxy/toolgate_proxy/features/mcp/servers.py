@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from ...api.shared.tools import Entry, function_entry
+from ...api.shared.tools import OfferedTool, function_entry
 from ...api.surface import Client, Provision
 from ...request.gateway_tools import CallResult, GatewayResult, ToolLabel
 from ...request_fields import Fields
@@ -23,21 +23,21 @@ EMPTY = "[no output]"
 
 def result_text(result: Mapping[str, Any]) -> str:
     """Return the result of a call, in MCP's form, as the model sees it. Servers send anything."""
-    shown, has_text = [], False
+    texts, has_text = [], False
     for part in result["content"]:
-        given: dict[str, Any] = part if isinstance(part, dict) else {}
-        resource = given.get("resource")
-        inner: dict[str, Any] = resource if isinstance(resource, dict) else given
+        part_fields: dict[str, Any] = part if isinstance(part, dict) else {}
+        resource = part_fields.get("resource")
+        inner: dict[str, Any] = resource if isinstance(resource, dict) else part_fields
         if isinstance(text := inner.get("text"), str):
             has_text = has_text or bool(text)
         else:
-            found = (inner.get(name) for name in ("name", "description", "uri", "mimeType"))
-            text = " ".join([f"[{given.get('type')}]", *map(str, filter(None, found))])
-        shown.append(text)
+            members = (inner.get(name) for name in ("name", "description", "uri", "mimeType"))
+            text = " ".join([f"[{part_fields.get('type')}]", *map(str, filter(None, members))])
+        texts.append(text)
     structured = result.get("structuredContent")
     if structured is not None and not has_text:
-        shown.append(json.dumps(structured, ensure_ascii=False))
-    return "\n".join(shown)
+        texts.append(json.dumps(structured, ensure_ascii=False))
+    return "\n".join(texts)
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class McpTool:
         """Return the result of a call that the server does not get."""
         return self._result(McpOutcome(error=reason, failure="refused"))
 
-    def _result(self, made: McpOutcome) -> GatewayResult:
-        outcome = replace(made, approval=self.approval)
+    def _result(self, outcome: McpOutcome) -> GatewayResult:
+        outcome = replace(outcome, approval=self.approval)
         result: CallResult = "ok" if outcome.error is None else outcome.failure
         return GatewayResult(outcome.text, outcome, result=result)
 
@@ -175,12 +175,12 @@ class McpEntry:
 
     def is_list(self, item: Mapping[str, Any]) -> bool:
         """Return whether an earlier item has the tools that the server offers now."""
-        given, names = item.get("tools"), [tool.name for tool in self.allowed]
-        if not isinstance(given, list) or not names or item.get("server_label") != self.label:
+        listed, names = item.get("tools"), [tool.name for tool in self.allowed]
+        if not isinstance(listed, list) or not names or item.get("server_label") != self.label:
             return False
-        return [each.get("name") for each in given if isinstance(each, dict)] == names
+        return [each.get("name") for each in listed if isinstance(each, dict)] == names
 
-    def entries(self, path: str, *, deferred: bool) -> list[Entry]:
+    def entries(self, path: str, *, deferred: bool) -> list[OfferedTool]:
         """Return the tools that the model is offered. `path`: of the entry."""
         return [function_entry(path, each.function(), deferred=deferred) for each in self.allowed]
 
@@ -210,8 +210,8 @@ def read_entry(fields: Fields, listing: Listing, *, labelled: bool = True) -> Mc
     label = fields.text("server_label") or ""
     if labelled and not label:
         raise fields.wrong("server_label", "the name of the server in this request")
-    given = fields.values.get("allowed_tools")
-    filters = {"tool_names": given} if isinstance(given, list) else given
+    allowed_tools = fields.values.get("allowed_tools")
+    filters = {"tool_names": allowed_tools} if isinstance(allowed_tools, list) else allowed_tools
     if filters is not None and not isinstance(filters, dict):
         raise fields.wrong("allowed_tools", "an array of names, or a filter")
     allowed = tuple(tool for tool in listing.tools if filters is None or matches(tool, filters))

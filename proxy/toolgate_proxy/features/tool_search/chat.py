@@ -16,17 +16,11 @@ from typing import Any
 from ...api.chat_completions.feature import ChatFeature
 from ...api.shared.history import tool_call
 from ...api.shared.tool_changes import ToolChanges
-from ...api.shared.tools import (
-    Entry,
-    Taken,
-    deferred_flag,
-    function_entry,
-    function_name,
-)
+from ...api.shared.tools import OfferedTool, ReadTool, deferred_flag, function_entry, function_name
 from ...request.chat_request import AllowedTools, NamedTool
 from ...request.gateway_tools import GatewayTool
 from ...request_fields import DEFERRED, Fields
-from ..feature import Asked
+from ..feature import FeatureInput
 from .search import QUERY, TYPE, Method, ToolSearch, method_of, search_function
 
 NAME = "tool_search"
@@ -39,9 +33,9 @@ Message = dict[str, Any]
 class SearchInChat(ChatFeature):
     TYPES = re.compile(f"{NAME}|{TYPE.pattern}")
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
-        self._method = requested_search(asked.values)
+    def __init__(self, feature_input: FeatureInput) -> None:
+        super().__init__(feature_input)
+        self._method = requested_search(feature_input.values)
         self._calls = 0
         """The number of calls so far."""
 
@@ -49,18 +43,18 @@ class SearchInChat(ChatFeature):
     def prepared(cls, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return with_search(body, listed)
 
-    def take(self, entry: Fields) -> Taken | None:
-        return Taken() if self._method and _method(entry.values) else None
+    def take(self, entry: Fields) -> ReadTool | None:
+        return ReadTool() if self._method and _method(entry.values) else None
 
-    def more(self) -> Sequence[Entry]:
+    def more(self) -> Sequence[OfferedTool]:
         method = self._method
         return [function_entry("tools", search_function(NAME, method))] if method else ()
 
     def runners(self) -> dict[str, GatewayTool]:
         if self._method is None:
             return {}
-        tools, owner = self.asked.tools, self.asked.client.owner
-        finds_any = self.asked.choice == "required"
+        tools, owner = self.input.tools, self.input.client.owner
+        finds_any = self.input.choice == "required"
         return {NAME: ToolSearch(self._method, tools, owner, finds_any, shown=False)}
 
     def before(self, message: Message) -> list[Message]:
@@ -74,7 +68,7 @@ class SearchInChat(ChatFeature):
 
     def at_end(self) -> list[Message]:
         """Return a search that finds the tools that `tool_choice` names."""
-        choice = self.asked.choice
+        choice = self.input.choice
         if self._method is None:
             return []
         if isinstance(choice, AllowedTools):
@@ -82,9 +76,9 @@ class SearchInChat(ChatFeature):
         return self._written([choice.name] if isinstance(choice, NamedTool) else ())
 
     def _written(self, names: Iterable[str]) -> list[Message]:
-        changes = ToolChanges(self.asked.tools)
-        found = [name for name in dict.fromkeys(names) if self.asked.tools.is_deferred(name)]
-        for name in found:
+        changes = ToolChanges(self.input.tools)
+        deferred = [name for name in dict.fromkeys(names) if self.input.tools.is_deferred(name)]
+        for name in deferred:
             changes.refer(name)
         content = changes.parts()
         if not content:
@@ -92,7 +86,7 @@ class SearchInChat(ChatFeature):
         # The form that the templates of Kimi need. Others leave ids out, or take any.
         call_id = f"functions.{NAME}:{self._calls}"
         self._calls += 1
-        call = tool_call(call_id, NAME, json.dumps({QUERY: " ".join(found)}))
+        call = tool_call(call_id, NAME, json.dumps({QUERY: " ".join(deferred)}))
         return [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": call_id, "content": content},
@@ -102,7 +96,7 @@ class SearchInChat(ChatFeature):
 def with_search(body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
     """Return the body with all tools after the first `listed` ones deferred, and with a search.
     Tools that say whether they are deferred stay as they are. So does a body without deferred
-    tools, with a search of its own, or whose response can't have a search."""
+    tools, with a search of its own, or whose response cannot have a search."""
     tools = body.get("tools")
     if not isinstance(tools, list) or not _is_possible(body):
         return body

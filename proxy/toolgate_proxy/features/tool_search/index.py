@@ -18,7 +18,7 @@ import re2
 from pydantic import BaseModel
 
 from toolgate_core.errors import ChecksBusy, ChecksFailed
-from toolgate_core.killable import LimitExceeded, Limits, Work, WorkerPool
+from toolgate_core.killable import JobLimits, LimitExceeded, Work, WorkerPool
 
 MAX_WORDS = 64
 """Most words of a query."""
@@ -69,7 +69,7 @@ Texts = tuple[str, str, str]
 
 
 class InvalidPattern(ValueError):
-    """A pattern that RE2 can't read, or that is too long. The message is for the model."""
+    """A pattern that RE2 cannot read, or that is too long. The message is for the model."""
 
 
 class Catalogue:
@@ -210,13 +210,13 @@ class SearchJob(BaseModel):
 class SearchResult(BaseModel):
     names: list[str] = []
     error: str | None = None
-    """Why the query can't be read, for the model."""
+    """Why the query cannot be read, for the model."""
 
 
 _POOL = WorkerPool(
     f"{__name__}:work",
     SearchResult,
-    Limits(CPU_SECONDS[False], WALL_SECONDS),
+    JobLimits(CPU_SECONDS[False], WALL_SECONDS),
     task="search for tools",
     workers=WORKERS,
     wait_seconds=WALL_SECONDS,
@@ -229,7 +229,7 @@ async def search(
     """As Catalogue.matching for a regular expression, and as Catalogue.ranked for words."""
     texts = await asyncio.to_thread(texts_of, tools)
     job = SearchJob(owner=owner, texts=texts, query=whole(query), limit=limit, regex=regex)
-    limits = Limits(CPU_SECONDS[regex], WALL_SECONDS)
+    limits = JobLimits(CPU_SECONDS[regex], WALL_SECONDS)
     try:
         return await _POOL.run(job, owner, limits)
     except LimitExceeded:

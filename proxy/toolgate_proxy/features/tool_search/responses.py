@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Literal
 
 from toolgate_core.deltas import CallStart
 
-from ...api.responses.feature import Output, ResponsesFeature, chosen_of
-from ...api.responses.output_items import Call, Item
+from ...api.responses.feature import ResponsesFeature, ResponsesOutput, chosen_of
+from ...api.responses.output_items import CallItem, Item
 from ...api.responses.turns import ItemTurns
 from ...api.shared.tool_changes import ToolChanges
-from ...api.shared.tools import Shown, Taken, function_entry
+from ...api.shared.tools import EchoedTool, ReadTool, function_entry
 from ...chat.choice import GatewayCallRan
 from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields, unknown_value
-from .search import NOTHING_FOUND, Found, ToolSearch, search_function
+from .search import NOTHING_FOUND, FoundTools, ToolSearch, search_function
 
 NAME = "tool_search"
 """Type of the tool, and the name of the function that the model sees."""
@@ -33,17 +33,17 @@ FOUND = ("function", "custom")
 INT64 = range(-(2**63), 2**63)
 
 
-class _Output(Output):
+class ResponsesToolSearchOutput(ResponsesOutput):
     feature: SearchInResponses
 
-    def call(self, start: CallStart, call_id: str) -> Call | None:
+    def call(self, start: CallStart, call_id: str) -> CallItem | None:
         execution = self.feature.execution
         return SearchCall(call_id, execution) if execution and start.name == NAME else None
 
     def item(self, event: object) -> Item | None:
         match event:
-            case GatewayCallRan(start, Found(names)):
-                shown = found(self.feature.asked.shown, frozenset(names))
+            case GatewayCallRan(start, FoundTools(names)):
+                shown = found(self.feature.input.shown, frozenset(names))
                 return SearchOutput(self.response.call_id(start), shown)
         return None
 
@@ -56,22 +56,22 @@ class SearchInResponses(ResponsesFeature):
         RESULT: ("call_id", "execution", "tools"),
     }
     STATUS = (RESULT,)
-    OUTPUT = _Output
+    OUTPUT = ResponsesToolSearchOutput
     execution: Execution | None = None
 
     @property
     def finds_deferred(self) -> bool:
         return self.execution is not None
 
-    def take(self, entry: Fields) -> Taken:
+    def take(self, entry: Fields) -> ReadTool:
         function = search_tool(entry)
         is_clients = entry.values.get("execution") == "client"
         self.execution = "client" if is_clients else "server"
         if not is_clients:
             function = search_function(NAME, "bm25")
         repeated = {name: entry.values.get(name) for name in REPEATED}
-        shown = Shown({**repeated, "execution": self.execution}, NAME)
-        return Taken([function_entry(entry.place, function)], shown)
+        shown = EchoedTool({**repeated, "execution": self.execution}, NAME)
+        return ReadTool([function_entry(entry.place, function)], shown)
 
     def chosen(self, choice: Fields) -> str:
         return NAME
@@ -79,19 +79,20 @@ class SearchInResponses(ResponsesFeature):
     def runners(self) -> dict[str, GatewayTool]:
         if self.execution != "server":
             return {}
-        return {NAME: ToolSearch("bm25", self.asked.tools, self.asked.client.owner)}
+        return {NAME: ToolSearch("bm25", self.input.tools, self.input.client.owner)}
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        """A search that another service ran has no id: its output is the next one."""
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+        """Read a search or its output. A search that another service ran has no id: its output is
+        the next one."""
         if kind == CALL:
             arguments = turns.history.arguments(item)
             turns.call(item.text("call_id") or "", NAME, arguments, item.place)
             return True
         call_id = item.text("call_id") or ""
-        found = turns.defined(item)
+        tools = turns.defined(item)
         turns.tools.begin()
         changes = ToolChanges(turns.tools)
-        changes.define(found)
+        changes.define(tools)
         turns.result(call_id, changes.parts() or NOTHING_FOUND, item.place, name=NAME)
         return True
 
@@ -111,15 +112,15 @@ def search_tool(fields: Fields) -> dict[str, Any]:
     return function
 
 
-def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
+def found(shown: Iterable[EchoedTool], names: Container[str]) -> list[dict[str, Any]]:
     """Return those of the tools of a response that the model knows by `names`."""
     return chosen_of(shown, lambda tool: tool.body["type"] in FOUND and tool.name in names)
 
 
 @dataclass
-class SearchCall(Call):
-    """Its arguments are an object, so that no event has a part of them. A call that is cut stays
-    without its `done` event, and without arguments."""
+class SearchCall(CallItem):
+    """The item of a search. Its arguments are an object, of which no event has a part. A call that
+    is cut stays without its `done` event, and without arguments."""
 
     PREFIX = "tsc"
     call_id: str
@@ -165,5 +166,5 @@ def _integer(text: str) -> int | float:
 
 
 def _number(text: str) -> float:
-    """The nearest number that JSON can write."""
+    """Return the nearest number that JSON can write."""
     return max(-sys.float_info.max, min(sys.float_info.max, float(text)))

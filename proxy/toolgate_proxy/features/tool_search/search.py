@@ -40,7 +40,7 @@ begin_series("tool_search", [""])
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundTools:
     """What a search shows the client."""
 
     names: tuple[str, ...] = ()
@@ -51,10 +51,10 @@ class Found:
 
 def method_of(kind: object) -> Method | None:
     """Return how a tool of this type of Anthropic's searches; None if it is no search."""
-    found = TYPE.fullmatch(kind) if isinstance(kind, str) else None
-    if found is None:
+    match = TYPE.fullmatch(kind) if isinstance(kind, str) else None
+    if match is None:
         return None
-    return "regex" if found[1] == "regex" else "bm25"
+    return "regex" if match[1] == "regex" else "bm25"
 
 
 def search_function(name: str, method: Method) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class ToolSearch:
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a search that does not run."""
-        return GatewayResult(reason, Found(error=reason), result="refused")
+        return GatewayResult(reason, FoundTools(error=reason), result="refused")
 
     async def run(self, arguments: str) -> GatewayResult:
         """Search for deferred tools, and load those that were found."""
@@ -94,7 +94,7 @@ class ToolSearch:
         regex = self.method == "regex"
         found = await search(searched, query, MAX_FOUND, self.owner, regex=regex)
         if found.error is not None:
-            return GatewayResult(found.error, Found(error=found.error), result="error")
+            return GatewayResult(found.error, FoundTools(error=found.error), result="error")
         names = found.names
         if self.finds_any and not names:
             names = [str(tool["name"]) for tool in searched[:MAX_FOUND]]
@@ -103,7 +103,7 @@ class ToolSearch:
         names.sort(key=lambda name: places[name])
         content = found_content(names, self.tools)
         loaded = tuple(name for name in names if self.tools.is_loaded(name))
-        return GatewayResult(content, Found(loaded), self.tools.loaded)
+        return GatewayResult(content, FoundTools(loaded), self.tools.loaded)
 
 
 def found_content(names: Iterable[str], tools: Toolset) -> str | list[dict[str, Any]]:

@@ -66,8 +66,8 @@ def page_text(data: bytes, content_type: str) -> PageText | None:
         return PageText("", text.strip())
     title: list[str] = []
     lines = "".join(_shown(COMMENT.sub("", text), title)).split("\n")
-    shown = (" ".join(html.unescape(line).split()) for line in lines)
-    joined = "\n".join(line for line in shown if line)
+    texts = (" ".join(html.unescape(line).split()) for line in lines)
+    joined = "\n".join(line for line in texts if line)
     return PageText(" ".join(html.unescape("".join(title)).split()), joined)
 
 
@@ -76,16 +76,16 @@ def _shown(text: str, title: list[str]) -> Iterator[str]:
     hidden, in_title = "", False
     """`hidden`: the element whose end is awaited."""
     for part in TAG.split(text):
-        found = ELEMENT.match(part) if part.startswith("<") and part.endswith(">") else None
-        if found is None and DECLARATION.match(part) is not None:
+        tag = ELEMENT.match(part) if part.startswith("<") and part.endswith(">") else None
+        if tag is None and DECLARATION.match(part) is not None:
             continue
-        if found is None:
+        if tag is None:
             if in_title:
                 title.append(part)
             elif not hidden:
                 yield part
             continue
-        name, ends = found[1].lower(), part.startswith("</")
+        name, ends = tag[1].lower(), part.startswith("</")
         if name == TITLE and hidden in ("", "head"):
             in_title = not ends and not title
         elif hidden:
@@ -232,8 +232,8 @@ class WebFetch:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         title, text = page.title[:MAX_URL], page.text[:most]
         self._texts.append(text)
-        shown = FetchedPage(address, title, text, now, citations=self.citations)
-        return GatewayResult(fetched_text(shown), shown)
+        fetched = FetchedPage(address, title, text, now, citations=self.citations)
+        return GatewayResult(fetched_text(fetched), fetched)
 
     def refused(self, reason: str) -> GatewayResult:
         """Return the result of a fetch that does not run. A client knows the code only, so this is
@@ -247,8 +247,8 @@ class WebFetch:
         if len(url) > MAX_URL:
             raise FetchFailed("url_too_long")
         _address(url)
-        found = {page for search in self.searches for page in search.found}
-        if url not in found and not any(url in text for text in self._known()):
+        results = {page for search in self.searches for page in search.found}
+        if url not in results and not any(url in text for text in self._known()):
             raise FetchFailed("url_not_in_prior_context")
 
     def _known(self) -> Iterator[str]:
@@ -263,17 +263,17 @@ def page_fetcher(settings: Settings) -> PageFetcher:
 
 
 def _failed(url: str, problem: Problem, result: CallResult) -> GatewayResult:
-    shown = FetchedPage(url[:MAX_URL], problem=problem)
-    return GatewayResult(fetched_text(shown), shown, result=result)
+    page = FetchedPage(url[:MAX_URL], problem=problem)
+    return GatewayResult(fetched_text(page), page, result=result)
 
 
-def fetched_text(shown: FetchedPage) -> str:
+def fetched_text(page: FetchedPage) -> str:
     """Return what the model sees of a page, or of a code of an error."""
-    if shown.problem is not None:
-        named = (text for code, text in ERRORS.items() if code == shown.problem)
-        reason = next(named, shown.problem)
+    if page.problem is not None:
+        named = (text for code, text in ERRORS.items() if code == page.problem)
+        reason = next(named, page.problem)
         return f"The fetch did not succeed: {reason}. Answer with what is known."
-    return "\n".join(line for line in (shown.title, shown.url, shown.text) if line)
+    return "\n".join(line for line in (page.title, page.url, page.text) if line)
 
 
 def _address(url: str) -> httpx.URL:

@@ -71,8 +71,7 @@ class LiteLLMSearches(FeaturePart):
 
 
 async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
-    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
-    LiteLLM cannot tell."""
+    """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError."""
     if name in _own_search_tools(caller):
         return True
     team = caller.team_object_permission
@@ -91,7 +90,7 @@ async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
 def _own_search_tools(caller: UserAPIKeyAuth) -> list[str]:
     """Return the search tools of a virtual key. LiteLLM would not find them: with
     `search_tool_deny_by_default` it reads permissions from its database alone."""
-    held = caller.object_permission
-    if held is None or held.object_permission_id != caller.api_key:
+    permission = caller.object_permission
+    if permission is None or permission.object_permission_id != caller.api_key:
         return []
-    return held.search_tools or []
+    return permission.search_tools or []

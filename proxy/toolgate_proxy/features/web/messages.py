@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from ...api.messages.content import check_fields
-from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, Output, tool_name
+from ...api.messages.feature import GATEWAY_FIELDS, MessagesFeature, MessagesOutput, tool_name
 from ...api.shared.history import Content, text_of
-from ...api.shared.tools import Taken, function_entry
+from ...api.shared.tools import ReadTool, function_entry
 from ...chat.response import ChatResponse
 from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
-from ..feature import Asked
+from ..feature import FeatureInput
 from .fetch import FUNCTION as FETCH
 from .fetch import FetchedPage, PageFetcher, WebFetch, fetched_text
 from .search import (
@@ -38,7 +38,7 @@ MAX_CITED = 150
 """Most characters of the text of a page that a citation repeats, as in Anthropic's API."""
 
 
-class _Output(Output):
+class MessagesWebOutput(MessagesOutput):
     def __init__(self, feature: WebInMessages, response: ChatResponse) -> None:
         super().__init__(feature, response)
         self._pages = FoundPages()
@@ -71,26 +71,23 @@ class _Output(Output):
     def usage(self) -> Mapping[str, Any]:
         if not self._searches and not self._fetches:
             return {}
-        counted = {
-            "web_search_requests": self._searches,
-            "web_fetch_requests": self._fetches,
-        }
+        counted = {"web_search_requests": self._searches, "web_fetch_requests": self._fetches}
         return {"server_tool_use": counted}
 
 
 class WebInMessages(MessagesFeature):
     TYPES = re.compile(r"web_(?:search|fetch)_[0-9]{8}")
     ITEMS = (SEARCH_RESULT, FETCH_RESULT)
-    OUTPUT = _Output
+    OUTPUT = MessagesWebOutput
     USES: ClassVar = {"server_tool_use": ("web_search", "web_fetch")}
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+    def __init__(self, feature_input: FeatureInput) -> None:
+        super().__init__(feature_input)
         self._searches: dict[str, WebSearch] = {}
         self._fetches: dict[str, WebFetch] = {}
 
-    def take(self, entry: Fields) -> Taken | None:
-        client = self.asked.client
+    def take(self, entry: Fields) -> ReadTool | None:
+        client = self.input.client
         if entry.values["type"].startswith("web_search"):
             if (engine := client.find(SearchEngine)) is None:
                 return None
@@ -104,14 +101,14 @@ class WebInMessages(MessagesFeature):
                 return None
             name, function = tool_name(entry, FETCH_FIELDS), FETCH
             self._fetches[name] = self._fetch(entry, fetcher)
-        return Taken([function_entry(entry.place, {**function, "name": name})])
+        return ReadTool([function_entry(entry.place, {**function, "name": name})])
 
     def _fetch(self, entry: Fields, fetcher: PageFetcher) -> WebFetch:
         citations = Fields(entry.mapping("citations") or {}, entry.path("citations"))
         check_fields(citations, ("enabled",))
         return WebFetch(
             fetcher,
-            _not_of_the_model(self.asked.values),
+            _not_of_the_model(self.input.values),
             self._searches.values(),
             _allowed(entry),
             _count(entry, "max_uses"),
@@ -133,15 +130,15 @@ class WebInMessages(MessagesFeature):
         return ""
 
     def _pages(self, content: list[object], path: str) -> str:
-        """The texts of pages are encrypted for their owner. Those of another service are left
-        out."""
+        """Return the pages as text. The texts of pages are encrypted for their owner. Those of
+        another service are left out."""
         pages = []
         for each in content:
             if not isinstance(each, dict) or not isinstance(each.get("url"), str):
                 continue
-            text = opened(self.asked.client.seal, each.get("encrypted_content"))
+            text = opened(self.input.client.seal, each.get("encrypted_content"))
             if text is None:
-                self.asked.history.note("as_text", path)
+                self.input.history.note("as_text", path)
             title, age = text_of(each.get("title")), text_of(each.get("page_age"))
             pages.append(WebPage(each["url"], title, text or "", age or None))
         return results_text(pages)

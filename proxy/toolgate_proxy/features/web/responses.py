@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from toolgate_core.deltas import CallStart
 
-from ...api.responses.feature import Output, ResponsesFeature
-from ...api.responses.output_items import Call, Event, RunCall
+from ...api.responses.feature import ResponsesFeature, ResponsesOutput
+from ...api.responses.output_items import CallItem, Event, GatewayCallItem
 from ...api.responses.turns import ItemTurns
-from ...api.shared.tools import Shown, Taken, function_entry
+from ...api.shared.tools import EchoedTool, ReadTool, function_entry
 from ...chat.response import ChatResponse
 from ...request.gateway_tools import GatewayTool
 from ...request_fields import Fields
@@ -36,13 +36,13 @@ REPEATED = ("type", "filters", "search_context_size", "user_location")
 ITEM = "web_search_call"
 
 
-class _Output(Output):
+class ResponsesWebOutput(ResponsesOutput):
     def __init__(self, feature: WebInResponses, response: ChatResponse) -> None:
         super().__init__(feature, response)
         self._is_offered = NAME in response.request.gateway_tools
         self._pages = FoundPages()
 
-    def call(self, start: CallStart, call_id: str) -> Call | None:
+    def call(self, start: CallStart, call_id: str) -> CallItem | None:
         is_own = self._is_offered and start.name == NAME
         return WebSearchCall(call_id, self._pages) if is_own else None
 
@@ -62,19 +62,19 @@ class WebInResponses(ResponsesFeature):
     ITEMS: ClassVar = {ITEM: "ws"}
     FIELDS: ClassVar = {ITEM: ("action", "call_id", "encrypted_content")}
     STATUS = (ITEM,)
-    OUTPUT = _Output
+    OUTPUT = ResponsesWebOutput
     _search: WebSearch | None = None
 
-    def take(self, entry: Fields) -> Taken | None:
+    def take(self, entry: Fields) -> ReadTool | None:
         """Further members have no effect: the search engine is the operator's."""
-        engine = self.asked.client.find(SearchEngine)
+        engine = self.input.client.find(SearchEngine)
         if engine is None:
             return None
         filters = Fields(entry.mapping("filters") or {}, entry.path("filters"))
         domains = Domains(read_domains(filters, "allowed_domains"))
-        self._search = WebSearch(engine, self.asked.client.seal, domains)
-        shown = Shown({name: entry.values.get(name) for name in REPEATED}, NAME)
-        return Taken([function_entry(entry.place, FUNCTION)], shown)
+        self._search = WebSearch(engine, self.input.client.seal, domains)
+        shown = EchoedTool({name: entry.values.get(name) for name in REPEATED}, NAME)
+        return ReadTool([function_entry(entry.place, FUNCTION)], shown)
 
     def chosen(self, choice: Fields) -> str | None:
         return None if self._search is None else NAME
@@ -82,11 +82,11 @@ class WebInResponses(ResponsesFeature):
     def runners(self) -> dict[str, GatewayTool]:
         return {} if self._search is None else {NAME: self._search}
 
-    def again(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
-        """What was found is encrypted for its owner; otherwise the addresses of the sources are all
-        that is known."""
+    def read_back(self, item: Fields, kind: str, turns: ItemTurns) -> bool:
+        """Read a search with its result. What was found is encrypted for its owner; otherwise the
+        addresses of the sources are all that is known."""
         action = item.mapping("action") or {}
-        text = opened(self.asked.client.seal, item.values.get("encrypted_content"))
+        text = opened(self.input.client.seal, item.values.get("encrypted_content"))
         if text is None:
             sources = action.get("sources")
             urls = [each.get("url") for each in sources or () if isinstance(each, dict)]
@@ -104,8 +104,8 @@ class WebInResponses(ResponsesFeature):
 
 
 @dataclass
-class WebSearchCall(RunCall):
-    """One that is cut stays without a query."""
+class WebSearchCall(GatewayCallItem):
+    """The item of a search with its results. One that is cut stays without a query."""
 
     PREFIX = "ws"
     EVENTS = "response.web_search_call"
@@ -116,7 +116,7 @@ class WebSearchCall(RunCall):
     _results: SearchResults | None = None
 
     def end(self) -> Iterator[Event]:
-        """The call is complete and valid, and the search runs."""
+        """End the call, which is complete and valid: the search runs."""
         self._query = json.loads(self.arguments)[QUERY]
         yield self.event("response.web_search_call.searching")
 

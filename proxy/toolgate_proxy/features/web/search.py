@@ -42,19 +42,19 @@ class Domains:
 
 def read_domains(fields: Fields, name: str) -> tuple[str, ...]:
     """Return the domains in a field. Raise InvalidRequest."""
-    given = fields.items(name) or []
-    for at, domain in enumerate(given):
+    domains = fields.items(name) or []
+    for at, domain in enumerate(domains):
         if not isinstance(domain, str) or not domain:
             raise invalid_value(f"{fields.path(name)}[{at}]", "a domain", domain)
-    return tuple(given)
+    return tuple(domains)
 
 
 def _is_within(host: str, path: str, domain: str) -> bool:
     """Return whether a page is of a domain, or of one below it. `domain` may have a path, as in
     Anthropic's API: `example.com/blog`."""
     name, _, below = domain.lower().strip().removeprefix("https://").partition("/")
-    own = host == name or host.endswith(f".{name}")
-    return own and (not below or path.lstrip("/").lower().startswith(below.rstrip("*")))
+    is_of_domain = host == name or host.endswith(f".{name}")
+    return is_of_domain and (not below or path.lstrip("/").lower().startswith(below.rstrip("*")))
 
 
 PURPOSE = "web search results"
@@ -220,7 +220,7 @@ class Citation:
 
 @dataclass
 class FoundPages:
-    """Those of all searches of a response so far."""
+    """Collects the pages that the searches of a response find, and finds citations of them."""
 
     _pages: dict[str, WebPage] = field(default_factory=dict)
     """By address."""

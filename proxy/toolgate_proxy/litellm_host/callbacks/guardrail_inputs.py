@@ -77,19 +77,19 @@ class GuardrailInput:
             calls = [call for each in messages for call in each.get(CALLS) or ()]
             left = {**left, TEXTS: texts, CALLS: calls}
         for name, places in self.places.items():
-            shown = self.inputs[name]
-            for (holder, key), old, new in zip(places, shown, left[name] or shown, strict=True):
+            values = self.inputs[name]
+            for (holder, key), old, new in zip(places, values, left[name] or values, strict=True):
                 if new != old:
                     text = new if name == TEXTS else new["function"]["arguments"]
                     holder[key] = text if isinstance(holder[key], str) else json.loads(text)
                     if name == CALLS:
                         holder["name"] = new["function"]["name"]
         if left[TOOLS] != self.inputs[TOOLS]:
-            own = {_name(tool) for tool in _functions(self._data.get(TOOLS))}
+            names = {_name(tool) for tool in _functions(self._data.get(TOOLS))}
             changed = {_name(tool): tool for tool in left[TOOLS]}
-            removed = own - changed.keys() if self.inputs[TOOLS] else set()
+            removed = names - changed.keys() if self.inputs[TOOLS] else set()
             self._data[TOOLS] = [*_kept(self._data.get(TOOLS) or (), removed, changed)]
-            added = [changed[name] for name in changed if name not in own]
+            added = [changed[name] for name in changed if name not in names]
             self._data[TOOLS] += [_in_form_of(self._handler, tool) for tool in added]
 
     def _read(self, holder: Any, key: Any, head: dict[str, Any], message: object = None) -> None:
@@ -148,8 +148,8 @@ async def process_input_messages(
     self: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
 ) -> dict[str, Any]:
     """Show a request to a guardrail, and apply what it changed."""
-    shown = GuardrailInput(self, data, guardrail_to_apply)
-    inputs = {name: value for name, value in shown.inputs.items() if value or name == TEXTS}
+    guarded = GuardrailInput(self, data, guardrail_to_apply)
+    inputs = {name: value for name, value in guarded.inputs.items() if value or name == TEXTS}
     if not inputs[TEXTS] and CALLS not in inputs:
         return data
     left = await guardrail_to_apply.apply_guardrail(
@@ -159,8 +159,8 @@ async def process_input_messages(
         logging_obj=litellm_logging_obj,
     )
     try:
-        given = {name: value for name, value in left.items() if value is not None}
-        shown.write({**shown.inputs, **given})
+        changed = {name: value for name, value in left.items() if value is not None}
+        guarded.write({**guarded.inputs, **changed})
     except (ValueError, TypeError, KeyError) as error:
         raise HostRefused(
             f"The guardrail {guardrail_to_apply.guardrail_name!r} changed the request in a form "
@@ -178,14 +178,14 @@ def _head(role: object, value: dict[str, Any], outer: dict[str, Any]) -> dict[st
     """Return a message in OpenAI's form without its content. `outer`: what `value` is inside of."""
     if role not in RESULTS:
         return {"role": role}
-    own = (value[name] for name in CALL_IDS if isinstance(value.get(name), str))
-    head = {"role": role, "tool_call_id": next(own, outer.get("tool_call_id", ""))}
+    ids = (value[name] for name in CALL_IDS if isinstance(value.get(name), str))
+    head = {"role": role, "tool_call_id": next(ids, outer.get("tool_call_id", ""))}
     return head if role == "tool" else {**head, "name": value.get("name", outer.get("name", ""))}
 
 
 def _setting(guardrail: Any, name: str) -> bool:
-    own = optional(guardrail, name)
-    return bool(getattr(litellm, name) if own is None else own)
+    value = optional(guardrail, name)
+    return bool(getattr(litellm, name) if value is None else value)
 
 
 def texts_of(message: Any) -> list[str]:
@@ -224,10 +224,10 @@ def _kept(tools: Any, removed: set[str], changed: dict[str, Any]) -> Iterator[di
             if members := [*_kept(tool[TOOLS], removed, changed)]:
                 yield {**tool, TOOLS: members}
         elif name not in removed:
-            made = changed.get(name, tool)
-            if "function" not in tool and "function" in made:
-                made = {**made["function"], SCHEMA: made["function"].get("parameters")}
-            yield _with_texts(tool, made)
+            new = changed.get(name, tool)
+            if "function" not in tool and "function" in new:
+                new = {**new["function"], SCHEMA: new["function"].get("parameters")}
+            yield _with_texts(tool, new)
 
 
 def _in_form_of(handler: Any, tool: dict[str, Any]) -> dict[str, Any]:
@@ -239,15 +239,15 @@ def _in_form_of(handler: Any, tool: dict[str, Any]) -> dict[str, Any]:
     return {SCHEMA if name == "parameters" else name: function[name] for name in function}
 
 
-def _with_texts(own: Any, changed: Any) -> Any:
-    """Return `own` with the texts that `changed` has instead."""
-    if isinstance(own, str) and isinstance(changed, str):
+def _with_texts(value: Any, changed: Any) -> Any:
+    """Return `value` with the texts that `changed` has instead."""
+    if isinstance(value, str) and isinstance(changed, str):
         return changed
-    if isinstance(own, dict) and isinstance(changed, dict):
-        return {name: _with_texts(own[name], changed.get(name)) for name in own}
-    if isinstance(own, list) and isinstance(changed, list) and len(own) == len(changed):
-        return [_with_texts(*each) for each in zip(own, changed, strict=True)]
-    return own
+    if isinstance(value, dict) and isinstance(changed, dict):
+        return {name: _with_texts(value[name], changed.get(name)) for name in value}
+    if isinstance(value, list) and isinstance(changed, list) and len(value) == len(changed):
+        return [_with_texts(*each) for each in zip(value, changed, strict=True)]
+    return value
 
 
 def _name(tool: dict[str, Any]) -> str:

@@ -35,8 +35,8 @@ OWN = ("", ADDED, NO_RESULT)
 
 
 class LaterTexts:
-    """For one request. `data`, `caller`: as LiteLLM's hooks get them. `body`: as they left it.
-    `errors` raises the exceptions of hooks as ToolgateErrors."""
+    """What guardrails make of texts that are read later. `data`, `caller`: as LiteLLM's hooks get
+    them. `body`: as they left it. `errors` raises the exceptions of hooks as ToolgateErrors."""
 
     def __init__(
         self,
@@ -52,14 +52,13 @@ class LaterTexts:
         """Those of all texts that were seen, and the names of members."""
 
     async def guarded(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return messages of the prompt as the guardrails leave their texts. Raise
-        ToolgateError."""
+        """Return messages of the prompt with the guardrails' texts. Raise ToolgateError."""
         changed = copied({PROMPT: [*messages]})
-        shown, unseen = await asyncio.to_thread(self._unseen, changed)
+        seen, unseen = await asyncio.to_thread(self._unseen, changed)
         added = [message for *_, message in unseen]
         if not added:
             return messages
-        inputs = {**shown.inputs, TEXTS: [*shown.inputs[TEXTS]], CALLS: [*shown.inputs[CALLS]]}
+        inputs = {**seen.inputs, TEXTS: [*seen.inputs[TEXTS]], CALLS: [*seen.inputs[CALLS]]}
         with self._errors():
             left = await self._hooked(added)
             try:
@@ -67,7 +66,7 @@ class LaterTexts:
                     left = [left[left.index(message)] for message in added]
                 for (name, at, _), message in zip(unseen, left, strict=True):
                     [inputs[name][at]] = texts_of(message) if name == TEXTS else message[CALLS]
-                shown.write(inputs)
+                seen.write(inputs)
             except (ValueError, TypeError, KeyError) as error:
                 raise HostRefused(
                     "A callback of the gateway changed the text of a file, of a tool's result or "
@@ -79,23 +78,22 @@ class LaterTexts:
         return [*changed[PROMPT]]
 
     def _unseen(self, prompt: dict[str, Any]) -> tuple[GuardrailInput, list[Unseen]]:
-        """Return the texts and calls of the prompt, and the messages of those that were not seen,
-        with their places."""
+        """Return the prompt's texts and calls, and the messages of those not seen, with places."""
         if self._unread is not None:
             self._note(GuardrailInput(None, dict(self._unread), None).inputs)
             self._unread = None
-        shown = GuardrailInput(None, prompt, None)
+        seen = GuardrailInput(None, prompt, None)
         unseen = [
-            (TEXTS, at, {**shown.heads[at], "content": text})
-            for at, text in enumerate(shown.inputs[TEXTS])
+            (TEXTS, at, {**seen.heads[at], "content": text})
+            for at, text in enumerate(seen.inputs[TEXTS])
             if not self._has(text.removeprefix(ERROR))
         ]
         unseen += [
             (CALLS, at, {"role": "assistant", "content": None, CALLS: [call]})
-            for at, call in enumerate(shown.inputs[CALLS])
+            for at, call in enumerate(seen.inputs[CALLS])
             if not self._has([*call["function"]["name"].split("."), call["function"]["arguments"]])
         ]
-        return shown, unseen
+        return seen, unseen
 
     def _note(self, inputs: Mapping[str, Any]) -> None:
         self._lines.update(_lines([inputs[TEXTS], inputs[CALLS], inputs[TOOLS]]))
@@ -105,19 +103,19 @@ class LaterTexts:
 
     async def _hooked(self, messages: Sequence[Message]) -> list[Message]:
         hooks, proxy = litellm_proxy().proxy_logging_obj, litellm_proxy()
-        given = {"user_api_key_dict": self._caller, "call_type": CALL_TYPE}
+        options = {"user_api_key_dict": self._caller, "call_type": CALL_TYPE}
         data = {**self._data, PROMPT: copied({PROMPT: [*messages]})[PROMPT]}
-        data = await hooks.pre_call_hook(data=data, **given, guardrails_only=True) or data
+        data = await hooks.pre_call_hook(data=data, **options, guardrails_only=True) or data
         for callback in having(PRE_CALL):
             if not isinstance(callback, CustomGuardrail) and not callback.enforces_request_content:
                 cache = proxy.user_api_key_cache
-                left = await callback.async_pre_call_hook(cache=cache, data=data, **given)
+                left = await callback.async_pre_call_hook(cache=cache, data=data, **options)
                 if isinstance(left, Exception):
                     raise left
                 if isinstance(left, str):
                     raise HostRefused(left, 400)
                 data = left or data
-        await hooks.during_call_hook(data=data, **given)
+        await hooks.during_call_hook(data=data, **options)
         return [*data[PROMPT]]
 
 

@@ -56,7 +56,7 @@ def request_of(scope: MutableMapping[str, Any]) -> Request:
 
 
 class RequestData:
-    """`body`: as the client sent it."""
+    """What LiteLLM's hooks get of a request. `body`: as the client sent it."""
 
     def __init__(
         self,
@@ -259,8 +259,7 @@ class RequestData:
         return response
 
     async def with_cost(self, events: bytes, model: str) -> bytes:
-        """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
-        it."""
+        """Return events of a stream, with the cost in their usage if LiteLLM is set so."""
         if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
             return events
         await self.describe(model, stream=True)
@@ -304,7 +303,7 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
     if row is not None:
         named["x-litellm-model-name"] = row["litellm_params"]["model"]
         named["x-litellm-attempted-fallbacks"] = data.context.attempted_fallbacks
-    made: dict[str, str] = ProxyBaseLLMRequestProcessing.get_custom_headers(
+    headers: dict[str, str] = ProxyBaseLLMRequestProcessing.get_custom_headers(
         user_api_key_dict=data.caller,
         call_id=data.context.call_id,
         model_id=id_of(row) if row is not None else None,
@@ -315,11 +314,11 @@ async def litellm_headers(data: RequestData, model: str, response: Any = None) -
         litellm_logging_obj=data.logging if response is not None else None,
         **named,
     )
-    return made
+    return headers
 
 
 def headers_of(error: BaseException | None) -> dict[str, str]:
     """Return the headers that an exception of LiteLLM or of a callback has for the response."""
-    held = optional(error, "headers")
-    given = held if isinstance(held, Mapping) else {}
-    return {name: str(value) for name, value in given.items() if name.lower() not in UNSENT}
+    attribute = optional(error, "headers")
+    headers = attribute if isinstance(attribute, Mapping) else {}
+    return {name: str(value) for name, value in headers.items() if name.lower() not in UNSENT}

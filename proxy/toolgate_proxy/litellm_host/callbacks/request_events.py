@@ -181,8 +181,8 @@ class RequestEvents(Observer):
         self, stream: ApiResponse, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         assert self._guard is not None  # hooks read the response
-        own = self._own_frames(stream, events)
-        return self._guard.stream(own, stream, self._model, request)
+        frames = self._own_frames(stream, events)
+        return self._guard.stream(frames, stream, self._model, request)
 
     async def show_whole(self, whole: ApiResponse, request: ChatRequest) -> Mapping[str, Any]:
         body: Mapping[str, Any]
@@ -196,16 +196,16 @@ class RequestEvents(Observer):
     @contained
     async def describe(self, error: ToolgateError | None = None) -> None:
         """Note LiteLLM's headers of a stream, or of an error. Never raises."""
-        made = await litellm_headers(self._data, self._model)
+        headers = await litellm_headers(self._data, self._model)
         raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
-        self._data.context.notes.host_headers = {**raised, **made}
+        self._data.context.notes.host_headers = {**raised, **headers}
 
     @contained
     async def completed(self, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
         self._made = await self._data.price(whole, self._model, datetime.datetime.now())
-        made = await litellm_headers(self._data, self._model, self._made)
-        self._data.context.notes.host_headers = made
+        headers = await litellm_headers(self._data, self._model, self._made)
+        self._data.context.notes.host_headers = headers
 
     async def replace_error(self, error: ToolgateError) -> ToolgateError:
         """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
@@ -259,8 +259,8 @@ class RequestEvents(Observer):
         begun = begun or self._data.context.meter.completion_tokens > 0  # of a whole response
         left = isinstance(failed, ClientDisconnected) and begun
         if self._response is not None and (failed is None or left):
-            shown = self._guard and self._guard.shown
-            event = self._succeeded(shown or self._response.body())
+            guarded = self._guard and self._guard.shown
+            event = self._succeeded(guarded or self._response.body())
         elif failed is not None:
             event = self._failed(failed)
         else:
@@ -345,10 +345,7 @@ def _trace(raised: Exception) -> str:
 
 
 def report_refused(
-    surface: Surface,
-    scope: MutableMapping[str, Any],
-    context: RequestContext,
-    error: ToolgateError,
+    surface: Surface, scope: MutableMapping[str, Any], context: RequestContext, error: ToolgateError
 ) -> None:
     """Send LiteLLM's log event of a request that was refused before its model was known."""
     if wants_events():

@@ -63,7 +63,7 @@ def events_of(frames: bytes) -> Iterator[dict[str, Any]]:
 
 
 class ChatForm:
-    """That of chat completions, which those of the other APIs replace."""
+    """The form of chat completions, which those of the other APIs replace."""
 
     marks: tuple[bytes, ...] = (b'"tool_calls"', b'"function_call"')
     """What is in each event of a stream that has a part of a call."""
@@ -89,7 +89,7 @@ class ChatForm:
 
     def streamed_calls(self, events: Iterable[Event]) -> Iterator[ResponseCall]:
         """Yield the calls and the content of a stream, each as often as the stream has it."""
-        made: dict[tuple[Any, Any], dict[str, Any]] = {}
+        calls: dict[tuple[Any, Any], dict[str, Any]] = {}
         contents: dict[Any, str] = {}
         for choice in (choice for event in events for choice in event.get("choices") or ()):
             at, delta = choice.get("index"), choice.get("delta") or {}
@@ -98,8 +98,8 @@ class ChatForm:
             if delta.get("function_call"):
                 parts.append({"index": "function_call", "function": delta["function_call"]})
             for part in parts:
-                _join(made.setdefault((at, part.get("index")), {}), part)
-        yield from map(_chat_call, made.values())
+                _join(calls.setdefault((at, part.get("index")), {}), part)
+        yield from map(_chat_call, calls.values())
         yield from (ResponseCall(None, content) for content in contents.values())
 
 
@@ -200,9 +200,9 @@ def _join(call: dict[str, Any], part: Event) -> None:
     """Add a delta to the call."""
     for kind in ("function", "custom"):
         if part.get(kind):
-            made = call.setdefault(kind, {})
+            joined = call.setdefault(kind, {})
             for name, text in part[kind].items():
-                made[name] = (made.get(name) or "") + (text or "")
+                joined[name] = (joined.get(name) or "") + (text or "")
 
 
 def _item_calls(item: Event) -> Iterator[ResponseCall]:
@@ -228,8 +228,8 @@ def logged_response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -
     if call_type != "aresponses":
         return ModelResponse(**whole)
     # Parts of the tools are those of all requests that have them, and callbacks may change these.
-    own = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
-    response = ResponsesAPIResponse(**{**whole, **own})
+    tools = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
+    response = ResponsesAPIResponse(**{**whole, **tools})
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)
@@ -248,19 +248,16 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
         {
             "id": block["id"],
             "type": "function",
-            "function": {
-                "name": block["name"],
-                "arguments": orjson.dumps(block["input"]).decode(),
-            },
+            "function": {"name": block["name"], "arguments": orjson.dumps(block["input"]).decode()},
         }
         for block in blocks
         if block["type"] == "tool_use"
     ]
-    shown: dict[str, Any] = {"role": "assistant", "content": text or None}
+    answer: dict[str, Any] = {"role": "assistant", "content": text or None}
     if thinking:
-        shown["reasoning_content"] = thinking
+        answer["reasoning_content"] = thinking
     if calls:
-        shown["tool_calls"] = calls
+        answer["tool_calls"] = calls
     spent = [usage, *(each for each in usage.get("iterations", ()) if each["type"] == "compaction")]
     cached = sum(each["cache_read_input_tokens"] for each in spent)
     prompt = sum(each["input_tokens"] for each in spent) + cached
@@ -273,7 +270,7 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": shown,
+                "message": answer,
                 "finish_reason": FINISH_REASONS.get(message["stop_reason"], "stop"),
             }
         ],

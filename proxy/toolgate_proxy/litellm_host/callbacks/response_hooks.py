@@ -51,7 +51,7 @@ CONTENT = "content"
 
 
 class ResponseHooks:
-    """For the responses of all models at which one request is."""
+    """LiteLLM's hooks on the responses of all models at which one request is."""
 
     def __init__(self, data: RequestData) -> None:
         self._data = data
@@ -117,7 +117,7 @@ class ResponseHooks:
         change = partial(self._at_deployment, STREAM_OF_DEPLOYMENT, data)
         source = EventSource(frames, self._form.item, change)
         sent: list[bytes] = []
-        held: list[bytes] = []
+        withheld: list[bytes] = []
         try:
             guardrails = guardrails_of_whole_responses(data)
             is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
@@ -127,8 +127,8 @@ class ResponseHooks:
             async with aclosing(self._left(source, data)) as left:
                 async for frame in left:
                     sent.append(frame)
-                    if held or any(mark in frame for mark in marks):
-                        held.append(frame)
+                    if withheld or any(mark in frame for mark in marks):
+                        withheld.append(frame)
                     else:
                         yield frame
             for guardrail in () if source.is_cut else guardrails:
@@ -138,7 +138,7 @@ class ResponseHooks:
             else:
                 taken = self._streamed(source.taken)
                 await self._require_valid(request, taken, self._streamed(sent))
-            yield b"".join([*held, source.end])
+            yield b"".join([*withheld, source.end])
         except Exception as error:
             self.has_refused = error is not source.error
             raise own_error(error) from error
@@ -232,7 +232,7 @@ class ResponseHooks:
         if after is None or set(self._form.calls(after)) != set(self._streamed(sent)):
             raise HostRefused(
                 f"The guardrail {guardrail.guardrail_name!r} changed the response, which it cannot "
-                "do in a stream. Send the request without `stream`.",
+                "do in a stream. Send the request without 'stream'.",
                 400,
             )
 
@@ -296,22 +296,22 @@ class ResponseHooks:
                 )
 
 
-def _patched(own: Any, before: Any, after: Any) -> Any:
+def _patched(ours: Any, before: Any, after: Any) -> Any:
     """Return our own value with what differs between the two of LiteLLM, which lack some members of
     ours and have others."""
     if before == after:
-        return own
-    if isinstance(own, dict) and isinstance(before, dict) and isinstance(after, dict):
-        made = {name: value for name, value in own.items() if name in after or name not in before}
+        return ours
+    if isinstance(ours, dict) and isinstance(before, dict) and isinstance(after, dict):
+        new = {name: value for name, value in ours.items() if name in after or name not in before}
         if CONTENT in before and CONTENT not in after:
-            made[CONTENT] = None
+            new[CONTENT] = None
         for name, value in after.items():
             if name not in before or before[name] != value:
-                made[name] = _patched(own.get(name), before.get(name), value)
-        return made
-    lists = isinstance(own, list) and isinstance(before, list) and isinstance(after, list)
-    if lists and len(own) == len(before) == len(after):
-        return [_patched(*each) for each in zip(own, before, after, strict=True)]
+                new[name] = _patched(ours.get(name), before.get(name), value)
+        return new
+    lists = isinstance(ours, list) and isinstance(before, list) and isinstance(after, list)
+    if lists and len(ours) == len(before) == len(after):
+        return [_patched(*each) for each in zip(ours, before, after, strict=True)]
     return after
 
 
@@ -361,8 +361,7 @@ class EventSource:
             raise
 
     def frame(self, item: Any) -> bytes:
-        """Return the event of what the hooks yield: the original one, if they have not changed it.
-        Hooks may yield copies."""
+        """Return the event of what the hooks yield: the original one, or an equal copy of it."""
         return self._made.get(_content(item)) or frame_of(item)
 
     def _taken(self, frame: bytes) -> Any:

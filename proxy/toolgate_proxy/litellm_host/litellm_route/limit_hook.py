@@ -81,9 +81,9 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         usage = optional(response_obj, "usage")
         if context is None or context.meter.counted or usage is None:
             return
-        found = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))
-        if found is not None:
-            context.meter.note_tokens(found.input, found.output)
+        tokens = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))
+        if tokens is not None:
+            context.meter.note_tokens(tokens.input, tokens.output)
             if context.meter.settled is not None:
                 await context.meter.settle()
 
@@ -96,8 +96,8 @@ def is_ours(kwargs: Mapping[str, Any]) -> bool:
 
 def _call_id(data: Mapping[str, Any]) -> str:
     """Return LiteLLM's id of the request, which appears in its responses and logs."""
-    held = data.get("litellm_call_id")
-    return held if isinstance(held, str) else uuid.uuid4().hex
+    call_id = data.get("litellm_call_id")
+    return call_id if isinstance(call_id, str) else uuid.uuid4().hex
 
 
 hook = LimitHook()

@@ -56,12 +56,12 @@ class CheckExemption(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are
     ) -> dict[str, Any] | None:
         if not is_ours(kwargs):
             return None
-        made = {**kwargs, "allowed_openai_params": [*DEFAULT_CHAT_COMPLETION_PARAM_VALUES]}
+        changed = {**kwargs, "allowed_openai_params": [*DEFAULT_CHAT_COMPLETION_PARAM_VALUES]}
         choice = kwargs.get("tool_choice")
         if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-            made["extra_body"] = {**(kwargs.get("extra_body") or {}), "tool_choice": choice}
-            del made["tool_choice"]
-        return made
+            changed["extra_body"] = {**(kwargs.get("extra_body") or {}), "tool_choice": choice}
+            del changed["tool_choice"]
+        return changed
 
 
 check_exemption = CheckExemption()
@@ -69,8 +69,8 @@ check_exemption = CheckExemption()
 
 def register(provider: CustomLLM) -> CustomLLM:
     """Install the patches once per process. Return the provider."""
-    own = (check_exemption, hook)
-    litellm.callbacks += [each for each in own if each not in litellm.callbacks]
+    ours = (check_exemption, hook)
+    litellm.callbacks += [each for each in ours if each not in litellm.callbacks]
     if not optional(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True

@@ -29,8 +29,7 @@ from .refused import unsupported
 
 
 class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
-    """Provider of models configured as `toolgate/<model on the backend>`, with `api_base` and
-    `api_key`."""
+    """Provider of the models `toolgate/<model on the backend>`, with `api_base` and `api_key`."""
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call, context = read_call(kwargs, stream=False), current()
@@ -46,15 +45,15 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         call, context = read_call(kwargs, stream=True), current()
         with errors_raised(call.placement.model):
             async with _responding(call) as (writer, answer, events):
-                made = writer.response(answer, answer.head.model)
-                made.logged = True
+                response = writer.response(answer, answer.head.model)
+                response.logged = True
                 async for pieces in events:
-                    for chunk in made.shown(pieces):
+                    for chunk in response.shown(pieces):
                         yield ModelResponseStream(**_kept(chunk))
             context.meter.complete = True
-            for chunk in made.last():
+            for chunk in response.last():
                 yield ModelResponseStream(**chunk)
-            setattr(call.logging, WHOLE, ModelResponse(**made.body()))
+            setattr(call.logging, WHOLE, ModelResponse(**response.body()))
 
     async def aembedding(self, *_: Any, **__: Any) -> Any:
         raise _unsupported("embeddings")
@@ -112,8 +111,7 @@ toolgate = register(Toolgate())
 
 @dataclass(frozen=True)
 class ProviderCall:
-    """One call of our provider by LiteLLM. `body`: the request's body in the form in which the
-    client sent it."""
+    """One call of our provider by LiteLLM. `body`: the request's body as the client sent it."""
 
     placement: Placement
     group: str | None

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import litellm
+from litellm.proxy._types import LiteLLMRoutes
 from litellm.types.llms.openai import ValidUserMessageContentTypes
 
 from toolgate_core.errors import GatewayMisconfigured, InvalidRequest
@@ -70,6 +71,12 @@ SECTIONS = (
 )
 """Sections of the configuration that name providers, at any depth."""
 FIELDS = frozenset({"custom_llm_provider", "search_provider"})
+NO_PROVIDERS = frozenset(
+    {"bespoke", "comprehendmedical", "deepgram", "langfuse", "laya", "transcribe"}
+)
+PASS_THROUGH = frozenset(route[1:] for route in LiteLLMRoutes.mapped_pass_through_routes.value)
+PASS_THROUGH_NAMES = {name for name in PASS_THROUGH - NO_PROVIDERS if "/" not in name}
+"""What the paths of LiteLLM's routes that send any request to a provider begin with."""
 NO_CREDENTIALS = re.compile(
     r"missing credentials|missing [\w ]{0,40}\bapi[ _]?key|api_key client option must be set", re.I
 )
@@ -78,11 +85,11 @@ NO_CREDENTIALS = re.compile(
 
 def named_providers() -> frozenset[str]:
     """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
-    found = {_provider(row["litellm_params"]) for row in rows_of(None)}
+    providers = {_provider(row["litellm_params"]) for row in rows_of(None)}
     config: Mapping[str, Any] = litellm_proxy().proxy_config.get_config_state()
     for section in SECTIONS:
-        found |= {*_providers_in(config.get(section))}
-    return frozenset(found - {PROVIDER, ""})
+        providers |= {*_providers_in(config.get(section))}
+    return frozenset(providers - {PROVIDER, ""})
 
 
 def passed_through(path: str) -> bool:
@@ -94,8 +101,7 @@ def passed_through(path: str) -> bool:
 
 def without_credentials(model: str, message: str) -> GatewayMisconfigured | None:
     """Return the error for a model of another provider without configured credentials; None if
-    `message` is of something else. LiteLLM sends it as its own fault, or as that of the client's
-    key."""
+    `message` is of something else. LiteLLM blames itself, or the client's key."""
     if NO_CREDENTIALS.search(message) is None or not is_foreign(model):
         return None
     params = rows_of(model)[0]["litellm_params"]
@@ -111,9 +117,9 @@ def without_credentials(model: str, message: str) -> GatewayMisconfigured | None
 
 def _provider(params: Mapping[str, Any]) -> str:
     """Return the provider of a deployment; "" if LiteLLM finds none."""
-    given = params.get("custom_llm_provider")
-    if isinstance(given, str):
-        return given
+    configured = params.get("custom_llm_provider")
+    if isinstance(configured, str):
+        return configured
     if params["model"].startswith(f"{PROVIDER}/"):
         return PROVIDER
     try:
@@ -128,9 +134,9 @@ def _provider(params: Mapping[str, Any]) -> str:
 def _providers_in(value: Any) -> Iterator[str]:
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, Mapping):
-            yield from (each[name] for name in FIELDS & each.keys() if isinstance(each[name], str))
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            yield from (part[name] for name in FIELDS & part.keys() if isinstance(part[name], str))
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)

@@ -1,4 +1,4 @@
-"""Why masks can't enforce a keyword, and what to write instead."""
+"""Why masks cannot enforce a keyword, and what to write instead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RAW_NUMBER = (
 
 
 def advice_on(schema: Any, pointer: str, keyword: str) -> tuple[str, str]:
-    """Why masks can't enforce one keyword of a schema, and what to write instead."""
+    """Why masks cannot enforce one keyword of a schema, and what to write instead."""
     usual = ADVICE.get(keyword, ADVICE[""])
     try:
         value = at_pointer(schema, pointer)
@@ -43,10 +43,10 @@ def advice_on(schema: Any, pointer: str, keyword: str) -> tuple[str, str]:
     match keyword:
         case "pattern":
             reasons = [r for each in for_engines(value) if (r := objection_to(each)) is not None]
-            return (f"Masks can't enforce it: {reasons[0]}.", usual[1]) if reasons else _TOO_LARGE
+            return (f"Masks cannot enforce it: {reasons[0]}.", usual[1]) if reasons else _TOO_LARGE
         case "patternProperties":
             reasons = [reason for each in value if (reason := objection_to(each)) is not None]
-            return (f"A pattern can't be enforced: {reasons[0]}.", usual[1]) if reasons else usual
+            return (f"A pattern cannot be enforced: {reasons[0]}.", usual[1]) if reasons else usual
         case "format" if value not in CHECKED:
             return _TOO_LARGE
         case "minLength" | "maxLength":

@@ -11,7 +11,7 @@ from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.walk import at_pointer
 from toolgate_core.tools import Tool
-from toolgate_core.turn_text import Message, NotInDialect, parse
+from toolgate_core.turn_text import NotInDialect, TurnMessage, parse
 
 from ...chat.resampling_state import value_span
 from ...request.plan import EnforcementPlan
@@ -23,7 +23,7 @@ MAX_SHOWN = 300
 
 
 class Break(BaseModel):
-    """`begin` and `end` are offsets in the text, in UTF-16 code units as JavaScript counts them."""
+    """Where a text breaks its request. `begin`, `end`: offsets in UTF-16 code units."""
 
     begin: int
     end: int
@@ -63,7 +63,7 @@ async def judge(
     return Judgement(breaks=breaks, calls=len(parsed.calls), cut=cut)
 
 
-def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> Message | NotInDialect:
+def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> TurnMessage | NotInDialect:
     """Read a response whose reasoning the prompt may have opened."""
     errors = []
     for is_open in (False, True):
@@ -75,7 +75,7 @@ def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> Message | Not
 
 
 async def _invalid_calls(
-    text: str, message: Message, tools: Sequence[Tool], validators: ValidationService
+    text: str, message: TurnMessage, tools: Sequence[Tool], validators: ValidationService
 ) -> list[Break]:
     by_name = {tool.name: tool for tool in tools}
     breaks, after = list[Break](), 0
@@ -96,9 +96,9 @@ async def _invalid_calls(
             if text[begin:end] == arguments and violation.keyword:
                 first, last = value_span(arguments, violation.pointer)
                 begin, end = begin + first, begin + last
-            found = _break(text, begin, f"{call.name}: {_problem(violation, tool)}.", end)
-            found.pointer, found.keyword = violation.pointer, violation.keyword or None
-            breaks.append(found)
+            broken = _break(text, begin, f"{call.name}: {_problem(violation, tool)}.", end)
+            broken.pointer, broken.keyword = violation.pointer, violation.keyword or None
+            breaks.append(broken)
     return breaks
 
 
@@ -110,11 +110,11 @@ def _problem(violation: Violation, tool: Tool) -> str:
         demanded = json.dumps(at_pointer(tool.parameters, violation.schema_pointer))
     except LookupError:  # the pointer goes through a reference
         demanded = ""
-    shown = f", which is {demanded}" if 0 < len(demanded) <= MAX_SHOWN else ""
-    return f"{place} `{violation.keyword}`{shown}"
+    detail = f", which is {demanded}" if 0 < len(demanded) <= MAX_SHOWN else ""
+    return f"{place} `{violation.keyword}`{detail}"
 
 
-def _plan_violations(text: str, message: Message, plan: EnforcementPlan) -> list[Break]:
+def _plan_violations(text: str, message: TurnMessage, plan: EnforcementPlan) -> list[Break]:
     calls, names = message.calls, {tool.name for tool in plan.candidates}
     if plan.choice == "required" and not calls:
         return [_break(text, len(text), "There is no call, but the request requires one.")]

@@ -37,7 +37,7 @@ class SchemaReport(BaseModel):
     pointer: str | None = None
     compile_ms: float | None = None
     residual: list[dict[str, str]] = []
-    """Keywords that masks can't enforce: `pointer` in the tool's `parameters`, `keyword`, `why`,
+    """Keywords that masks cannot enforce: `pointer` in the tool's `parameters`, `keyword`, `why`,
     and how to `rewrite` it."""
     forms: list[str] = []
     """The forms of calls for which this holds, if several were asked for."""
@@ -68,8 +68,8 @@ def read_entries(
     the forms in tools.py."""
     tools: dict[str, Tool] = {}
     invalid: list[SchemaReport] = []
-    for at, given in enumerate(entries):
-        entry = as_chat_tool(given) or given
+    for at, tool_entry in enumerate(entries):
+        entry = as_chat_tool(tool_entry) or tool_entry
         try:
             (tool,) = parse_tools([entry], open_objects=settings.open_objects)
             check_tool(tool)
@@ -99,10 +99,10 @@ def _refused(name: str, error: ToolgateError) -> SchemaReport:
 def report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
     names = {"reason", "code", "pointer", "compile_ms"}
     if verdict.status != "ready":
-        found = verdict.model_dump(include=names)
-        return SchemaReport(name=tool.name, status="refused", corrected=_corrected(tool), **found)
-    found = verdict.model_dump(include={*names, "engine"})
-    return _enforced(tool, verdict.residual).model_copy(update=found)
+        fields = verdict.model_dump(include=names)
+        return SchemaReport(name=tool.name, status="refused", corrected=_corrected(tool), **fields)
+    fields = verdict.model_dump(include={*names, "engine"})
+    return _enforced(tool, verdict.residual).model_copy(update=fields)
 
 
 def report_by_coverage(tool: Tool) -> SchemaReport:
@@ -117,11 +117,11 @@ def report_by_coverage(tool: Tool) -> SchemaReport:
 
 
 def _enforced(tool: Tool, residual: Iterable[Any]) -> SchemaReport:
-    """`residual`: the places of keywords that masks can't enforce."""
+    """`residual`: the places of keywords that masks cannot enforce."""
     keywords = []
-    for each in residual:
-        why, rewrite = advice_on(tool.parameters, each.pointer, each.keyword)
-        place = {"pointer": each.pointer, "keyword": each.keyword}
+    for keyword in residual:
+        why, rewrite = advice_on(tool.parameters, keyword.pointer, keyword.keyword)
+        place = {"pointer": keyword.pointer, "keyword": keyword.keyword}
         keywords.append({**place, "why": why, "rewrite": rewrite})
     return SchemaReport(
         name=tool.name,

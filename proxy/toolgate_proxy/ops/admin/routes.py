@@ -112,12 +112,12 @@ async def metrics_route() -> Response:
 @router.post("/tools")
 async def tools_route(request: Request) -> Response:
     try:
-        found = read_document((await _read(request, PastedTools)).tools)
+        document = read_document((await _read(request, PastedTools)).tools)
     except UnknownForm as error:
         steps = error.place.split("/")[1:]
         place = request_path(["tools", *(int(each) if each.isdigit() else each for each in steps)])
         raise InvalidTools(f"{place}: {error}", param=place) from error
-    return JSONResponse({"tools": found.tools, "omitted": [kind for _, kind in found.hosted]})
+    return JSONResponse({"tools": document.tools, "omitted": [kind for _, kind in document.hosted]})
 
 
 @router.post("/unconstrained")
@@ -130,8 +130,7 @@ async def unconstrained_route(request: Request) -> Response:
 async def report_by_backends(
     deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
 ) -> list[BackendSchemas]:
-    """Load `entries`, tools in the form of OpenAI's `tools`, into all deployments and report the
-    results."""
+    """Load `entries`, tools in OpenAI's form, into all deployments, and report the results."""
     tools, invalid = read_entries(entries, settings)
 
     async def report(deployment: Deployment) -> BackendSchemas:
@@ -162,7 +161,7 @@ def _json(content: object) -> Response:
 
 
 async def _read(request: Request, kind: type[Model]) -> Model:
-    """Read the body of a request. Raises InvalidRequest."""
+    """Read the body of a request. Raise InvalidRequest."""
     try:
         return kind.model_validate_json(await request.body())
     except ValidationError as error:
@@ -173,12 +172,12 @@ async def _read(request: Request, kind: type[Model]) -> Model:
 
 
 def _targets(model: str | None) -> list[Deployment]:
-    """Return the Toolgate backends of a model, or of all models, without duplicates. Raises
+    """Return the Toolgate backends of a model, or of all models, without duplicates. Raise
     ModelNotFound if there is none."""
     all_deployments = map(gateway().deployments.at, placements(model))
-    found = list(dict.fromkeys(all_deployments))
-    if not found:
+    deployments = list(dict.fromkeys(all_deployments))
+    if not deployments:
         which = f"named {model!r}" if model else "with a Toolgate backend"
         message = f"There is no model {which}. `GET /toolgate/status` lists the models."
         raise ModelNotFound(message, param="model")
-    return found
+    return deployments

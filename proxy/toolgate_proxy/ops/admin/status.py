@@ -1,5 +1,4 @@
-"""`GET /toolgate/status` and `/toolgate/keys`: the state of this gateway process, and its virtual
-keys."""
+"""`GET /toolgate/status` and `/toolgate/keys`: the state of this process, and its virtual keys."""
 
 from __future__ import annotations
 
@@ -53,10 +52,7 @@ def status(state: GatewayState) -> dict[str, Any]:
         "keys": len(state.key_sync.key_cache) if state.key_sync is not None else 0,
         # Limits are counted across all gateways (`fleet`), by this `process` alone, or not at all
         # (`unavailable`: requests with limited keys are refused).
-        "limits": {
-            "counted": state.limiter.counted,
-            "in_flight": state.limiter.leases.in_flight,
-        },
+        "limits": {"counted": state.limiter.counted, "in_flight": state.limiter.leases.in_flight},
         "fleet_cache": cache is not None and cache.redis.available,
         # Where responses are stored, in the same words. `unavailable` while Redis is.
         "responses": state.responses.kept,

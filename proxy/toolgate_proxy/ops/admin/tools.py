@@ -23,8 +23,7 @@ COPIED = ("name", "description", "strict")
 
 
 def as_chat_tool(entry: object) -> dict[str, Any] | None:
-    """Return the tool in the form of chat completions, with its errors, or None if the form is
-    unknown."""
+    """Return the tool as chat completions have it, with its errors, or None for an unknown form."""
     if not isinstance(entry, dict):
         return None
     kind = entry.get("type")
@@ -52,12 +51,11 @@ def is_hosted(entry: object) -> bool:
 
 
 def _custom(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the custom tool of the Responses API, whose grammar is beside the type of its
-    format."""
+    """Return the custom tool of the Responses API, whose format has the grammar beside its type."""
     custom = {name: entry[name] for name in ("name", "description", "format") if name in entry}
-    given = custom.get("format")
-    if isinstance(given, dict) and given.get("type") == "grammar" and "grammar" not in given:
-        grammar = {name: given[name] for name in ("syntax", "definition") if name in given}
+    form = custom.get("format")
+    if isinstance(form, dict) and form.get("type") == "grammar" and "grammar" not in form:
+        grammar = {name: form[name] for name in ("syntax", "definition") if name in form}
         custom["format"] = {"type": "grammar", "grammar": grammar}
     return custom
 
@@ -87,17 +85,17 @@ class Tools:
 
 
 def read_document(document: object) -> Tools:
-    """Read the tools of a JSON document. Raises UnknownForm."""
-    found = Tools()
+    """Read the tools of a JSON document. Raise UnknownForm."""
+    tools = Tools()
     for place, entry in _entries(document, ""):
         tool = as_chat_tool(entry)
         if tool is not None:
-            found.tools.append(tool)
+            tools.tools.append(tool)
         elif is_hosted(entry):
-            found.hosted.append((place, entry["type"]))
+            tools.hosted.append((place, entry["type"]))
         else:
             raise UnknownForm(place, _problem(entry))
-    return found
+    return tools
 
 
 def _entries(value: Any, place: str) -> Iterator[tuple[str, Any]]:

@@ -29,7 +29,7 @@ def demo(
 ) -> None:
     """Show enforced tool calls with the demo model.
 
-    Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Then it samples a
+    Run six cases and a tool loop with the OpenAI SDK, and check every property. Then sample a
     tool 50 times, without enforcement and with it. Requires the extra [demo], or a model
     directory."""
     extras.check("`toolgate demo`", "proxy", "backend", "demo")

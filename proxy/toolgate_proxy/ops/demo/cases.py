@@ -82,24 +82,24 @@ def properties(request: dict[str, Any], output: ChoiceOutput) -> dict[str, bool]
     output does not have is left out: all calls of one without calls are valid."""
     calls, choice = output.calls, request["tool_choice"]
     ends = ("tool_calls", "stop", "length") if calls else ("stop", "length")
-    found = {"correct finish_reason": output.finish_reason in ends}
+    checks = {"correct finish_reason": output.finish_reason in ends}
     if isinstance(choice, dict):
         name = choice["function"]["name"]
-        found[f"exactly one call of {name}"] = [each for each, _ in calls] == [name]
+        checks[f"exactly one call of {name}"] = [each for each, _ in calls] == [name]
     elif choice != "auto":
-        found |= {"no call": not calls} if choice == "none" else {"at least one call": bool(calls)}
+        checks |= {"no call": not calls} if choice == "none" else {"at least one call": bool(calls)}
     if calls:
         # The last call may be incomplete if `max_tokens` was reached.
         complete = calls[: -1 if output.finish_reason == "length" else None]
-        found["all calls are valid"] = not problem_of(complete, request["tools"])
+        checks["all calls are valid"] = not problem_of(complete, request["tools"])
         if request.get("parallel_tool_calls") is False:
-            found["at most one call"] = len(calls) == 1
+            checks["at most one call"] = len(calls) == 1
     if request.get("reasoning_effort") != "none":
-        found["reasoning separate from content"] = bool(output.reasoning)
+        checks["reasoning separate from content"] = bool(output.reasoning)
     for part, text in (("content", output.content), ("reasoning", output.reasoning)):
         if text:
-            found[f"no markup in the {part}"] = not any(mark in text for mark in MARKUP)
-    return found
+            checks[f"no markup in the {part}"] = not any(mark in text for mark in MARKUP)
+    return checks
 
 
 def problem_of(calls: Sequence[tuple[str, str]], tools: list[dict[str, Any]]) -> str:

@@ -24,8 +24,7 @@ NUMBER = len(REQUESTS) * SAMPLES
 CUT = "max_tokens ended the response"
 
 Samples = dict[str, list[list[tuple[str, str]]]]
-"""Of each request, `alone` and with `Toolgate`: what was answered, and where its calls break, or ""
-if they are valid."""
+"""Of each request, `alone` and with `Toolgate`: the output, and where its calls break, or ""."""
 
 
 def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
@@ -44,9 +43,9 @@ def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
     judgement = events[-1].get("judgement") if events else None
     if judgement is None:
         raise httpx.ReadError("The stream ended with an error.")
-    for each in judgement["breaks"]:
-        value = text[each["begin"] : each["end"]] if each["pointer"] else ""
-        return text, f"{value}: {each['message']}".removeprefix(": ")
+    for broken in judgement["breaks"]:
+        value = text[broken["begin"] : broken["end"]] if broken["pointer"] else ""
+        return text, f"{value}: {broken['message']}".removeprefix(": ")
     return text, CUT if judgement["cut"] else ""
 
 
@@ -59,17 +58,17 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
     def alone(request: dict[str, Any]) -> list[tuple[str, str]]:
         one = {name: value for name, value in request.items() if name != "n"}
         seeds = range(request["seed"], request["seed"] + SAMPLES)
-        found = [unconstrained(stack, one | {"seed": seed}) for seed in seeds]
-        return [(" ".join(text.split()), problem) for text, problem in found]
+        outputs = [unconstrained(stack, one | {"seed": seed}) for seed in seeds]
+        return [(" ".join(text.split()), problem) for text, problem in outputs]
 
     def enforced(request: dict[str, Any]) -> list[tuple[str, str]]:
-        found = []
+        outputs = []
         for choice in client.chat.completions.create(**request).choices:
             calls = output_of(choice).calls
             problem = problem_of(calls, [TICKET]) if calls else "there is no call"
             problem = CUT if choice.finish_reason == "length" else problem
-            found.append((" ".join(map(" ".join, calls)), problem))
-        return found
+            outputs.append((" ".join(map(" ".join, calls)), problem))
+        return outputs
 
     with ThreadPoolExecutor(len(requests)) as pool:
         ways = {"alone": pool.map(alone, requests), "Toolgate": pool.map(enforced, requests)}
@@ -87,11 +86,11 @@ def show(samples: Samples, console: Console) -> int:
         console.print(f"\n[bold]{escape(text)}")
         for name, groups in samples.items():
             for problem, number in Counter(problem for _, problem in groups[at]).most_common():
-                shown = problem or next(answer for answer, each in groups[at] if not each)
+                example = problem or next(answer for answer, each in groups[at] if not each)
                 mark, color = ("[red]✗", "red") if problem else ("[green]✓", "cyan")
                 if problem == CUT:
                     mark, color = "[yellow]…", "yellow"
-                line = f"  {mark}[/] {name} ({number} of {SAMPLES}): [{color}]{escape(shown)}"
+                line = f"  {mark}[/] {name} ({number} of {SAMPLES}): [{color}]{escape(example)}"
                 console.print(line, no_wrap=True, overflow="ellipsis")
     console.print(f"\n{summary(samples)}")
     return sum(problem not in ("", CUT) for group in samples["Toolgate"] for _, problem in group)

@@ -22,7 +22,7 @@ def is_shipped(model: str) -> bool:
 
 
 # All tokens of a random model are equally likely, so it rarely ends a string or a response. This
-# bias makes tokens that end something more likely. It can't make the model emit a masked token.
+# bias makes tokens that end something more likely. It cannot make the model emit a masked token.
 CLOSERS = {"</think>": 6.0, "<|im_end|>": 7.5, '"': 9.0, "}": 7.5, '"}': 8.0, '",': 8.0, '"]': 8.0}
 
 

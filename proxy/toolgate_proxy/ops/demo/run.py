@@ -54,7 +54,7 @@ def demo(options: StackOptions, *, once: bool) -> int:
 
 
 class Demo:
-    """Prints its parts. Each returns the number of violated properties."""
+    """Runs and prints the parts of the demo. Each returns the number of violated properties."""
 
     def __init__(self, stack: Stack, model: str, console: Console) -> None:
         self._stack, self._console = stack, console
@@ -84,14 +84,14 @@ class Demo:
         streamed = output_of(state.current_completion_snapshot.choices[0])
         complete = self._ask(request)
         self._print(streamed, request)
-        found = cases.properties(request, streamed)
+        properties = cases.properties(request, streamed)
         if self._understands:
-            found["the right answer"] = all(found.values()) and case.understood(streamed)
-        found["the streamed and the complete response are equal"] = streamed == complete
-        return self._count(found)
+            properties["the right answer"] = all(properties.values()) and case.understood(streamed)
+        properties["the streamed and the complete response are equal"] = streamed == complete
+        return self._count(properties)
 
     def loop(self) -> int:
-        """A conversation of two turns: the model's calls, then its response to their results."""
+        """Run a conversation of two turns: the model's calls, then its response to the results."""
         self._console.rule("[bold]A tool loop: calls, their results, and a response to these")
         messages: list[Any] = [{"role": "user", "content": TWO_CITIES}]
         request = self._common | {"messages": messages, "tools": [WEATHER]} | cases.NO_THINKING
@@ -118,10 +118,10 @@ class Demo:
     def _ask(self, request: dict[str, Any]) -> ChoiceOutput:
         return output_of(self._client.chat.completions.create(**request).choices[0])
 
-    def _count(self, found: dict[str, bool]) -> int:
-        for name, holds in found.items():
+    def _count(self, properties: dict[str, bool]) -> int:
+        for name, holds in properties.items():
             self._console.print(f"  {'[green]✓' if holds else '[red]✗'}[/] {name}")
-        return len(found) - sum(found.values())
+        return len(properties) - sum(properties.values())
 
     def _print(self, output: ChoiceOutput, request: dict[str, Any]) -> None:
         """Print the output, and what the model writes without enforcement."""

@@ -33,8 +33,7 @@ _FILES = StaticFiles(directory=Path(__file__).with_name("static"))
 
 
 async def answer(scope: Scope, path: str) -> Response | None:
-    """Return the file at one of PATHS, or None if there is no such file. `path`: without the root
-    path."""
+    """Return the file at one of PATHS, or None without one. `path`: without the root path."""
     try:
         response = await _FILES.get_response(
             "index.html" if path == "/" else path.removeprefix(ASSETS), scope

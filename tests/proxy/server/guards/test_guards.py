@@ -114,7 +114,7 @@ async def test_stream_is_held_for_a_guardrail_that_reads_whole_responses(
     assert (await ask(gateway, api, stream=True)).status == 200
     use_callback(monkeypatch, WholeGuardrail(hidden))
     other = await ask(gateway, api, stream=True)
-    assert (other.status, "without `stream`" in shown(other)) == (400, True)
+    assert (other.status, "without 'stream'" in shown(other)) == (400, True)
     assert (await ask(gateway, api)).status == 200
 
 

@@ -26,8 +26,8 @@ _rule = partial(rule, scenario=TWO, apis=CHAT, suite=Suite.FULL)
 )
 def _two(evidence: Evidence) -> None:
     evidence.answer(0)
-    found = [choice.get("index") for choice in evidence.ok(0).body["choices"]]
-    require(found == [0, 1], f"choices with the indices {found}")
+    indices = [choice.get("index") for choice in evidence.ok(0).body["choices"]]
+    require(indices == [0, 1], f"choices with the indices {indices}")
 
 
 @_rule(

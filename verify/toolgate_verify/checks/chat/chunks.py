@@ -28,13 +28,13 @@ def deltas(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
 def fragments(evidence: Evidence) -> dict[int, list[dict[str, Any]]]:
     """The fragments of calls in a stream, by the index of the call."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    parts: dict[int, list[dict[str, Any]]] = {}
     for delta in deltas(evidence):
         for part in delta.get("tool_calls") or ():
-            found.setdefault(part.get("index", -1), []).append(part)
-    if not found:
+            parts.setdefault(part.get("index", -1), []).append(part)
+    if not parts:
         raise Skipped("the stream has no calls")
-    return found
+    return parts
 
 
 _rule = partial(rule, topic="stream", scenario=TEXT, apis=CHAT)
@@ -77,8 +77,8 @@ def _message(evidence: Evidence) -> None:
 )
 def _finish_values(evidence: Evidence) -> None:
     evidence.answer(0)
-    found = evidence.ok(0).body["choices"][0].get("finish_reason")
-    require(found in FINISH, f"`finish_reason` is {found!r}")
+    reason = evidence.ok(0).body["choices"][0].get("finish_reason")
+    require(reason in FINISH, f"`finish_reason` is {reason!r}")
 
 
 @_rule(
@@ -112,14 +112,14 @@ def _done(evidence: Evidence) -> None:
     "Each chunk has the object type `chat.completion.chunk`.",
 )
 def _chunk_object(evidence: Evidence) -> None:
-    found = {chunk.get("object") for chunk in evidence.events()}
-    require(found == {"chat.completion.chunk"}, f"`object` is {found}")
+    kinds = {chunk.get("object") for chunk in evidence.events()}
+    require(kinds == {"chat.completion.chunk"}, f"`object` is {kinds}")
 
 
 @_rule("chunks.same_id", "All chunks have the same ID", "Each chunk of a stream has the same `id`.")
 def _same_id(evidence: Evidence) -> None:
-    found = {chunk.get("id") for chunk in evidence.events()}
-    require(len(found) == 1 and all(found), f"{len(found)} IDs")
+    ids = {chunk.get("id") for chunk in evidence.events()}
+    require(len(ids) == 1 and all(ids), f"{len(ids)} IDs")
 
 
 @_rule(
@@ -129,8 +129,8 @@ def _same_id(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _same_created(evidence: Evidence) -> None:
-    found = {chunk.get("created") for chunk in evidence.events()}
-    require(len(found) == 1, f"{len(found)} values of `created`")
+    times = {chunk.get("created") for chunk in evidence.events()}
+    require(len(times) == 1, f"{len(times)} values of `created`")
 
 
 @_rule(
@@ -166,18 +166,18 @@ def _finish_once(evidence: Evidence) -> None:
     "With `include_usage` the last chunk has the usage and no choices, and others have none.",
 )
 def _usage_last(evidence: Evidence) -> None:
-    found = evidence.events()
-    have = [index for index, chunk in enumerate(found) if chunk.get("usage") is not None]
-    require(have == [len(found) - 1], f"chunks {have} of {len(found)} have usage")
-    require(found[-1].get("choices") == [], "the chunk with the usage has choices")
+    chunks = evidence.events()
+    have = [index for index, chunk in enumerate(chunks) if chunk.get("usage") is not None]
+    require(have == [len(chunks) - 1], f"chunks {have} of {len(chunks)} have usage")
+    require(chunks[-1].get("choices") == [], "the chunk with the usage has choices")
 
 
 @cache
 def no_usage(api: Api) -> Scenario:
     ask = Ask(max_tokens=8, stream=True)
-    made = request(api, ask)
-    body = {key: value for key, value in (made.body or {}).items() if key != "stream_options"}
-    return Scenario(f"{api}.no_usage", api, (replace(made, body=body),), ask)
+    sent = request(api, ask)
+    body = {key: value for key, value in (sent.body or {}).items() if key != "stream_options"}
+    return Scenario(f"{api}.no_usage", api, (replace(sent, body=body),), ask)
 
 
 @_rule(
@@ -204,9 +204,9 @@ def _no_usage(evidence: Evidence) -> None:
 def _name_once(evidence: Evidence) -> None:
     names = {tool.name for tool in evidence.ask.tools}
     for parts in fragments(evidence).values():
-        found = [(part.get("function") or {}).get("name") for part in parts]
-        require(found[0] in names, f"the first fragment has the name {found[0]!r}")
-        require(not any(found[1:]), "a later fragment has a name")
+        given_names = [(part.get("function") or {}).get("name") for part in parts]
+        require(given_names[0] in names, f"the first fragment has the name {given_names[0]!r}")
+        require(not any(given_names[1:]), "a later fragment has a name")
 
 
 @_rule(

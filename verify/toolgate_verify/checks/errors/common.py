@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...asking import PATHS, request
-from ...asking.ask import Assistant, Result
+from ...asking.ask import Assistant, ToolResult
 from ...check import ALL, rule
 from ...exchange import Exchange, Request
 from ...scenario import Evidence, brief
@@ -84,7 +84,7 @@ for _name, _title, _requirement, _tools, _severity in (
     (
         "schema_remote",
         "A strict schema with a remote reference is refused",
-        "A strict schema is enforced, or refused if it can't be.",
+        "A strict schema is enforced, or refused if it cannot be.",
         (REMOTE,),
         Severity.CRITICAL,
     ),
@@ -138,7 +138,7 @@ refused(
             turns=(
                 ASKED,
                 Assistant(calls=(LIGHT_CALL, replace(LIGHT_CALL, id="call_2"))),
-                Result("call_2", "done"),
+                ToolResult("call_2", "done"),
             ),
         ),
     ),

@@ -37,9 +37,9 @@ class Wrong:
 
 def body_of(api: Api, change: Body, ask: Ask = BASE) -> Request:
     """A valid body with the change. A value of None removes the field."""
-    made = request(api, ask)
-    body = {**(made.body or {}), **change}
-    return replace(made, body={key: value for key, value in body.items() if value is not None})
+    sent = request(api, ask)
+    body = {**(sent.body or {}), **change}
+    return replace(sent, body={key: value for key, value in body.items() if value is not None})
 
 
 def everywhere(**values: Any) -> dict[str, Any]:

@@ -31,10 +31,10 @@ _rule = partial(rule, apis=MESSAGES)
     scenario=TEXT,
 )
 def _object(evidence: Evidence) -> None:
-    found = evidence.body()
-    require(found.get("type") == "message", f"`type` is {found.get('type')!r}")
-    require(found.get("role") == "assistant", f"`role` is {found.get('role')!r}")
-    require(isinstance(found.get("content"), list), "`content` is no array")
+    body = evidence.body()
+    require(body.get("type") == "message", f"`type` is {body.get('type')!r}")
+    require(body.get("role") == "assistant", f"`role` is {body.get('role')!r}")
+    require(isinstance(body.get("content"), list), "`content` is no array")
 
 
 @_rule(
@@ -45,8 +45,8 @@ def _object(evidence: Evidence) -> None:
     scenario=TEXT,
 )
 def _reason(evidence: Evidence) -> None:
-    found = evidence.body().get("stop_reason")
-    require(found in REASONS, f"`stop_reason` is {found!r}")
+    reason = evidence.body().get("stop_reason")
+    require(reason in REASONS, f"`stop_reason` is {reason!r}")
 
 
 @_rule(
@@ -58,9 +58,9 @@ def _reason(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _no_sequence(evidence: Evidence) -> None:
-    found = evidence.body()
-    require("stop_sequence" in found, "`stop_sequence` is missing")
-    require(found["stop_sequence"] is None, f"`stop_sequence` is {found['stop_sequence']!r}")
+    body = evidence.body()
+    require("stop_sequence" in body, "`stop_sequence` is missing")
+    require(body["stop_sequence"] is None, f"`stop_sequence` is {body['stop_sequence']!r}")
 
 
 @_rule(
@@ -75,8 +75,8 @@ def _sequence(evidence: Evidence) -> None:
         raise Skipped("no stop sequence ended the message")
     sent = evidence.at(WHOLE).request.body or {}
     wanted = sent["stop_sequences"][0]
-    found = evidence.body(WHOLE).get("stop_sequence")
-    require(found == wanted, f"`stop_sequence` is {found!r} instead of {wanted!r}")
+    sequence = evidence.body(WHOLE).get("stop_sequence")
+    require(sequence == wanted, f"`stop_sequence` is {sequence!r} instead of {wanted!r}")
     evidence.answer(STREAMED)
     text = evidence.at(STREAMED).text
     require('"stop_sequence":' in text.replace(" ", ""), "the stream has no `stop_sequence`")
@@ -91,10 +91,10 @@ def _sequence(evidence: Evidence) -> None:
     severity=Severity.CRITICAL,
 )
 def _tool_use(evidence: Evidence) -> None:
-    found = [block for block in evidence.body()["content"] if block.get("type") == "tool_use"]
-    if not found:
+    blocks = [block for block in evidence.body()["content"] if block.get("type") == "tool_use"]
+    if not blocks:
         raise Skipped("the message has no call")
-    for block in found:
+    for block in blocks:
         require(isinstance(block.get("input"), dict), f"`input` is {block.get('input')!r}")
         require(block.get("id") and block.get("name"), "a block has no `id` or `name`")
 
@@ -107,8 +107,8 @@ def _tool_use(evidence: Evidence) -> None:
     scenario=CALL,
 )
 def _no_empty(evidence: Evidence) -> None:
-    found = [block for block in evidence.body()["content"] if block.get("type") == "text"]
-    require(all(block.get("text") for block in found), "a block of text is empty")
+    blocks = [block for block in evidence.body()["content"] if block.get("type") == "text"]
+    require(all(block.get("text") for block in blocks), "a block of text is empty")
 
 
 @_rule(
@@ -119,10 +119,10 @@ def _no_empty(evidence: Evidence) -> None:
     scenario=REASONING,
 )
 def _signature(evidence: Evidence) -> None:
-    found = [block for block in evidence.body()["content"] if block.get("type") == "thinking"]
-    if not found:
+    blocks = [block for block in evidence.body()["content"] if block.get("type") == "thinking"]
+    if not blocks:
         raise Skipped("the message has no thinking")
-    require(all(block.get("signature") for block in found), "a thinking block has no signature")
+    require(all(block.get("signature") for block in blocks), "a thinking block has no signature")
 
 
 @_rule(

@@ -29,9 +29,9 @@ DELTAS = {
 
 
 def sent(evidence: Evidence) -> list[dict[str, Any]]:
-    found = evidence.events()
-    require(found, "the stream has no events")
-    return found
+    events = evidence.events()
+    require(events, "the stream has no events")
+    return events
 
 
 def of(evidence: Evidence, kind: str) -> list[dict[str, Any]]:
@@ -39,8 +39,8 @@ def of(evidence: Evidence, kind: str) -> list[dict[str, Any]]:
 
 
 def _rule(name: str, title: str, requirement: str, **more: Any) -> Callable[[Any], Any]:
-    given = {"topic": "stream", "scenario": TEXT, "apis": MESSAGES, **more}
-    return rule(f"events.{name}", title, requirement, **given)
+    options = {"topic": "stream", "scenario": TEXT, "apis": MESSAGES, **more}
+    return rule(f"events.{name}", title, requirement, **options)
 
 
 @_rule("names", "`event:` is the type of the event", "The name of an event is its `type`.")
@@ -56,8 +56,8 @@ def _names(evidence: Evidence) -> None:
     "The first event is `message_start`, with an empty message.",
 )
 def _begin(evidence: Evidence) -> None:
-    found = sent(evidence)
-    require(found[0].get("type") == "message_start", f"it begins with {found[0].get('type')!r}")
+    events = sent(evidence)
+    require(events[0].get("type") == "message_start", f"it begins with {events[0].get('type')!r}")
     require(len(of(evidence, "message_start")) == 1, "`message_start` comes more than once")
 
 
@@ -79,8 +79,8 @@ def _begin_empty(evidence: Evidence) -> None:
 )
 def _begin_usage(evidence: Evidence) -> None:
     usage = (sent(evidence)[0].get("message") or {}).get("usage") or {}
-    found = (usage.get("input_tokens") or 0) + (usage.get("cache_read_input_tokens") or 0)
-    require(found > 0, f"the usage is {usage}")
+    tokens = (usage.get("input_tokens") or 0) + (usage.get("cache_read_input_tokens") or 0)
+    require(tokens > 0, f"the usage is {usage}")
 
 
 @_rule(
@@ -90,11 +90,11 @@ def _begin_usage(evidence: Evidence) -> None:
     severity=Severity.CRITICAL,
 )
 def _end(evidence: Evidence) -> None:
-    found = [event.get("type") for event in sent(evidence)]
-    require(found[-1] == "message_stop", f"the last event is {found[-1]!r}")
-    require(found.count("message_stop") == 1, "`message_stop` comes more than once")
-    require("message_delta" in found, "there is no `message_delta`")
-    late = found[found.index("message_delta") :]
+    types = [event.get("type") for event in sent(evidence)]
+    require(types[-1] == "message_stop", f"the last event is {types[-1]!r}")
+    require(types.count("message_stop") == 1, "`message_stop` comes more than once")
+    require("message_delta" in types, "there is no `message_delta`")
+    late = types[types.index("message_delta") :]
     require(not any(str(kind).startswith("content_block") for kind in late), "a block comes late")
 
 
@@ -104,10 +104,10 @@ def _end(evidence: Evidence) -> None:
     "The stop reason comes with `message_delta`.",
 )
 def _reason(evidence: Evidence) -> None:
-    found = [
+    reasons = [
         (event.get("delta") or {}).get("stop_reason") for event in of(evidence, "message_delta")
     ]
-    require(found and found[-1], f"the stop reasons are {found}")
+    require(reasons and reasons[-1], f"the stop reasons are {reasons}")
 
 
 @_rule(
@@ -116,10 +116,10 @@ def _reason(evidence: Evidence) -> None:
     "The usage of `message_delta` has the cumulative output tokens.",
 )
 def _usage(evidence: Evidence) -> None:
-    found = [
+    tokens = [
         (event.get("usage") or {}).get("output_tokens") for event in of(evidence, "message_delta")
     ]
-    require(found and isinstance(found[-1], int), f"the output tokens are {found}")
+    require(tokens and isinstance(tokens[-1], int), f"the output tokens are {tokens}")
 
 
 @_rule(
@@ -129,9 +129,9 @@ def _usage(evidence: Evidence) -> None:
     scenario=SEVERAL,
 )
 def _indices(evidence: Evidence) -> None:
-    found = [event.get("index") for event in of(evidence, "content_block_start")]
-    require(found, "the stream has no blocks")
-    require(found == list(range(len(found))), f"blocks with the indices {found}")
+    indices = [event.get("index") for event in of(evidence, "content_block_start")]
+    require(indices, "the stream has no blocks")
+    require(indices == list(range(len(indices))), f"blocks with the indices {indices}")
 
 
 @_rule(
@@ -227,10 +227,10 @@ def _joined(evidence: Evidence) -> None:
         raise Skipped("the stream has no complete call")
     for index in parts.keys() & ended:
         try:
-            found = json.loads(parts[index] or "{}")
+            value = json.loads(parts[index] or "{}")
         except ValueError as error:
             raise Failed(f"not JSON ({error}): {brief(parts[index])}") from error
-        require(isinstance(found, dict), f"not an object: {brief(parts[index])}")
+        require(isinstance(value, dict), f"not an object: {brief(parts[index])}")
 
 
 @_rule(
@@ -245,10 +245,10 @@ def _cut(evidence: Evidence) -> None:
     usage = evidence.streamed.usage
     if usage is None or usage.completion < evidence.ask.max_tokens:
         raise Skipped("the answer did not reach the token limit")
-    found = [
+    reasons = [
         (event.get("delta") or {}).get("stop_reason") for event in of(evidence, "message_delta")
     ]
-    require(found[-1:] == ["max_tokens"], f"the stop reasons are {found}")
+    require(reasons[-1:] == ["max_tokens"], f"the stop reasons are {reasons}")
 
 
 @_rule(

@@ -28,9 +28,9 @@ _rule = partial(rule, topic="body", scenario=TEXT, apis=RESPONSES)
     "A response has the object type `response`, `created_at` and `output`.",
 )
 def _object(evidence: Evidence) -> None:
-    found = evidence.body()
-    require(found.get("object") == "response", f"`object` is {found.get('object')!r}")
-    created = found.get("created_at")
+    body = evidence.body()
+    require(body.get("object") == "response", f"`object` is {body.get('object')!r}")
+    created = body.get("created_at")
     require(isinstance(created, int | float), f"`created_at` is {created!r}")
 
 
@@ -41,8 +41,8 @@ def _object(evidence: Evidence) -> None:
     topic="finish",
 )
 def _status(evidence: Evidence) -> None:
-    found = evidence.body()
-    status, details = found.get("status"), found.get("incomplete_details")
+    body = evidence.body()
+    status, details = body.get("status"), body.get("incomplete_details")
     require(status in ("completed", "incomplete", "failed"), f"`status` is {status!r}")
     if status == "incomplete":
         reason = details.get("reason") if isinstance(details, dict) else None
@@ -58,8 +58,8 @@ def _status(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _error(evidence: Evidence) -> None:
-    found = evidence.body()
-    require("error" in found and found["error"] is None, f"`error` is {found.get('error')!r}")
+    body = evidence.body()
+    require("error" in body and body["error"] is None, f"`error` is {body.get('error')!r}")
 
 
 @_rule(
@@ -68,10 +68,10 @@ def _error(evidence: Evidence) -> None:
     "A message has an ID, a status, the role `assistant` and parts `output_text` with annotations.",
 )
 def _message(evidence: Evidence) -> None:
-    found = [item for item in evidence.body()["output"] if item.get("type") == "message"]
-    if not found:
+    items = [item for item in evidence.body()["output"] if item.get("type") == "message"]
+    if not items:
         raise Skipped("the response has no message")
-    for item in found:
+    for item in items:
         require(item.get("id"), "a message has no `id`")
         require(item.get("role") == "assistant", f"`role` is {item.get('role')!r}")
         require(
@@ -90,10 +90,10 @@ def _message(evidence: Evidence) -> None:
     scenario=CALL,
 )
 def _call(evidence: Evidence) -> None:
-    found = [item for item in evidence.body()["output"] if item.get("type") == "function_call"]
-    if not found:
+    items = [item for item in evidence.body()["output"] if item.get("type") == "function_call"]
+    if not items:
         raise Skipped("the response has no call")
-    for item in found:
+    for item in items:
         for name in ("id", "call_id", "name"):
             require(isinstance(item.get(name), str) and item[name], f"a call has no `{name}`")
         require(isinstance(item.get("arguments"), str), "`arguments` is not a text")
@@ -124,9 +124,9 @@ def _item_ids(evidence: Evidence) -> None:
 )
 @of_cut
 def _cut(evidence: Evidence) -> None:
-    found = evidence.body()
-    calls = [item for item in found["output"] if item.get("type") == "function_call"]
-    if found.get("status") != "incomplete" or not calls:
+    body = evidence.body()
+    calls = [item for item in body["output"] if item.get("type") == "function_call"]
+    if body.get("status") != "incomplete" or not calls:
         raise Skipped("no call was cut")
     require(calls[-1].get("status") == "incomplete", f"`status` is {calls[-1].get('status')!r}")
 
@@ -148,8 +148,8 @@ ECHO = single("echo", Ask(extra={name: value for name, (value, _) in ECHOES.item
 
 def _echoes(name: str, value: Any) -> Callable[[Evidence], None]:
     def judge(evidence: Evidence) -> None:
-        found = evidence.body()
-        require(found.get(name) == value, f"`{name}` is {found.get(name)!r} instead of {value!r}")
+        body = evidence.body()
+        require(body.get(name) == value, f"`{name}` is {body.get(name)!r} instead of {value!r}")
 
     return judge
 
@@ -175,12 +175,10 @@ for _name, (_value, _severity) in ECHOES.items():
     severity=Severity.MINOR,
 )
 def _tools(evidence: Evidence) -> None:
-    found = evidence.body()
-    names = [tool.get("name") for tool in found.get("tools") or ()]
+    body = evidence.body()
+    names = [tool.get("name") for tool in body.get("tools") or ()]
     require(names == [tool.name for tool in evidence.ask.tools], f"`tools` has {names}")
-    require(
-        found.get("tool_choice") == "required", f"`tool_choice` is {found.get('tool_choice')!r}"
-    )
+    require(body.get("tool_choice") == "required", f"`tool_choice` is {body.get('tool_choice')!r}")
 
 
 PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -209,10 +207,10 @@ CUSTOM = single(
     suite=Suite.FULL,
 )
 def _custom(evidence: Evidence) -> None:
-    found = [item for item in evidence.body()["output"] if item.get("type") == "custom_tool_call"]
-    if not found and evidence.answer(0).cut:
+    items = [item for item in evidence.body()["output"] if item.get("type") == "custom_tool_call"]
+    if not items and evidence.answer(0).cut:
         raise Skipped("the answer was cut before its call")
-    require(found, "no call of the custom tool")
-    for item in found:
+    require(items, "no call of the custom tool")
+    for item in items:
         matches = re.fullmatch(PATTERN, str(item.get("input")))
         require(matches, f"the input {item.get('input')!r} does not match {PATTERN!r}")

@@ -19,8 +19,8 @@ ITEM_KEYS = ("id", "type", "name", "call_id", "role")
 
 
 def sent(evidence: Evidence) -> list[dict[str, Any]]:
-    require(found := evidence.events(), "the stream has no events")
-    return found
+    require(events := evidence.events(), "the stream has no events")
+    return events
 
 
 def of(evidence: Evidence, kind: str) -> list[dict[str, Any]]:
@@ -35,8 +35,8 @@ def last_response(evidence: Evidence) -> dict[str, Any]:
 
 
 def _rule(name: str, title: str, requirement: str, **more: Any) -> Callable[[Any], Any]:
-    given = {"topic": "stream", "scenario": TEXT, "apis": RESPONSES, **more}
-    return rule(f"events.{name}", title, requirement, **given)
+    options = {"topic": "stream", "scenario": TEXT, "apis": RESPONSES, **more}
+    return rule(f"events.{name}", title, requirement, **options)
 
 
 @_rule("names", "`event:` is the type of the event", "The name of an event is its `type`.")
@@ -54,8 +54,8 @@ def _names(evidence: Evidence) -> None:
     "Events are numbered, so that a client can tell whether it has missed one.",
 )
 def _sequence(evidence: Evidence) -> None:
-    found = [event.get("sequence_number") for event in sent(evidence)]
-    require(found == list(range(len(found))), f"the numbers begin with {found[:6]}")
+    numbers = [event.get("sequence_number") for event in sent(evidence)]
+    require(numbers == list(range(len(numbers))), f"the numbers begin with {numbers[:6]}")
 
 
 @_rule(
@@ -64,8 +64,8 @@ def _sequence(evidence: Evidence) -> None:
     "The first event is `response.created`, the second `response.in_progress`.",
 )
 def _begin(evidence: Evidence) -> None:
-    found = [event.get("type") for event in sent(evidence)[:2]]
-    require(found == ["response.created", "response.in_progress"], f"it begins with {found}")
+    types = [event.get("type") for event in sent(evidence)[:2]]
+    require(types == ["response.created", "response.in_progress"], f"it begins with {types}")
 
 
 @_rule(
@@ -119,9 +119,9 @@ def _end_status(evidence: Evidence) -> None:
     "`response.output_item.added` announces items with `output_index` 0, 1, …",
 )
 def _numbered(evidence: Evidence) -> None:
-    found = [event.get("output_index") for event in of(evidence, "output_item.added")]
-    require(found, "no item is announced")
-    require(found == list(range(len(found))), f"items with the indices {found}")
+    indices = [event.get("output_index") for event in of(evidence, "output_item.added")]
+    require(indices, "no item is announced")
+    require(indices == list(range(len(indices))), f"items with the indices {indices}")
 
 
 @_rule(
@@ -139,8 +139,8 @@ def _announced(evidence: Evidence) -> None:
         elif kind.endswith(".delta"):
             index = event.get("output_index")
             require(index in known, f"{kind} of item {index}, which was not announced")
-            given = event.get("item_id")
-            require(given == known[index], f"{kind} of the item ID {given!r}, not {known[index]!r}")
+            name = event.get("item_id")
+            require(name == known[index], f"{kind} of the item ID {name!r}, not {known[index]!r}")
 
 
 @_rule(
@@ -188,8 +188,8 @@ def _equal_deltas(evidence: Evidence, kind: str, member: str) -> None:
     for index, text in joined.items():
         if cut and index not in done:
             continue
-        found = done.get(index)
-        require(found == text, f"{brief(str(found), 80)} is not {brief(text, 80)}")
+        whole = done.get(index)
+        require(whole == text, f"{brief(str(whole), 80)} is not {brief(text, 80)}")
 
 
 @_rule(

@@ -86,8 +86,8 @@ def _delete(evidence: Evidence) -> None:
 @_rule("deleted", "A deleted response is a 404", "`GET` of a deleted response is a 404.")
 def _deleted(evidence: Evidence) -> None:
     evidence.ok(DELETED)
-    found = evidence.at(GONE).status
-    require(found == 404, f"status {found}")
+    status = evidence.at(GONE).status
+    require(status == 404, f"status {status}")
 
 
 def counted(api: Api) -> Scenario:
@@ -111,8 +111,8 @@ def counted(api: Api) -> Scenario:
 )
 def _count(evidence: Evidence) -> None:
     body = evidence.ok(0).body
-    found = body.get("input_tokens") if isinstance(body, dict) else None
+    tokens = body.get("input_tokens") if isinstance(body, dict) else None
     usage = evidence.answer(1).usage
     if usage is None:
         raise Skipped("the answer has no usage")
-    require(found == usage.prompt, f"the count is {found}, the answer has {usage.prompt}")
+    require(tokens == usage.prompt, f"the count is {tokens}, the answer has {usage.prompt}")
