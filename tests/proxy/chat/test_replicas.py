@@ -164,9 +164,7 @@ async def test_replicas_that_differ_are_an_error_that_names_the_cause(
 
 MESSAGES: dict[str, Callable[[Gateway], Awaitable[object]]] = {
     "count": lambda to: to.failover.count(request(), to.placement, lambda _: [], to.context),
-    "unconstrained": lambda to: EngineRun(to.engine, to.deployment, to.context).unconstrained(
-        request()
-    ),
+    "unconstrained": lambda g: EngineRun(g.engine, g.deployment, g.context).unconstrained(request()),
     "grammars": lambda to: to.deployment.grammars.prepare([tool("t")]),
 }
 """What sends the other messages with a fingerprint."""
