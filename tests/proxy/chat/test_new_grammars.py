@@ -29,7 +29,7 @@ from toolgate_core.errors import (
     ToolSchemaViolation,
 )
 from toolgate_core.tools import Place, Tool, content_format
-from toolgate_proxy.chat.engine import Run
+from toolgate_proxy.chat.engine import EngineRun
 from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.request.chat_request import ChatRequest
@@ -58,7 +58,7 @@ class Gateway:
         self.context = RequestContext()
         messages = ({"role": "user", "content": text},)
         request = ChatRequest("chatcmpl-1", "tiny", messages, tools=tools, **params)
-        run = Run(self.engine, self.deployment, self.context)
+        run = EngineRun(self.engine, self.deployment, self.context)
         response, generation = await run.begin(request)
         batches = run.events(response, generation)
         return [each.event async for batch in batches for each in batch]
