@@ -98,8 +98,7 @@ def both_forms(http, requests, at_once=8):
     """Answer all requests whole and streamed, several at once, and require the forms to be equal.
 
     Floating-point sums depend on what else is in the batch, so the same seed may sample another
-    token. Answers of different tokens are requested again, one at a time.
-    """
+    token. Answers of different tokens are requested again, one at a time."""
 
     def made(request, stream):
         found = ask(http, {**request, "return_token_ids": True}, stream=stream)

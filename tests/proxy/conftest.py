@@ -1,10 +1,15 @@
 """A scripted backend for the whole session. Settings and a Redis server for each test."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.redis_server import redis_server
 from toolgate_proxy.settings import settings
+
+WITH_BACKEND = "api/test_same_request.py", "chat/test_new_grammars.py", "chat/test_replicas.py"
+collect_ignore = WITH_BACKEND if find_spec("vllm") is None else ()
 
 
 @pytest.fixture(autouse=True)

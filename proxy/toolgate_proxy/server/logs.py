@@ -68,8 +68,7 @@ traceback, as what exceeds a bound is."""
 
 
 def set_up(*, as_json: bool) -> None:
-    """For this process. Handlers keep their streams. Called again when LiteLLM, which has handlers
-    of its own, is imported."""
+    """Set up logging. This runs again once LiteLLM, which has handlers of its own, is imported."""
     for ours in (of_requests, of_tools):
         if not ours.handlers:
             ours.addHandler(logging.StreamHandler(sys.stdout))
@@ -261,9 +260,9 @@ def note_cause(outcome: Outcome, error: BaseException) -> None:
     from ..litellm_host.errors import HostRefused, own_error  # imports LiteLLM
 
     known = own_error(error) if isinstance(error, Exception) else None
-    is_vague = (outcome.cause or LOGGED).startswith(LOGGED)
-    if is_vague and isinstance(known, HostRefused) and known.status >= 500:
-        outcome.cause = place(error)
+    if isinstance(known, HostRefused) and known.status >= 500:
+        told = outcome.cause
+        outcome.cause = told if told and not told.startswith(LOGGED) else place(error)
 
 
 def as_own_error(error: Exception) -> ToolgateError:

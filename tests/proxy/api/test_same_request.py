@@ -5,8 +5,6 @@ import dataclasses
 import json
 
 import pytest
-
-pytest.importorskip("vllm", reason="vLLM is not installed")
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("vllm", reason="vLLM is not installed")
 from pydantic import SecretStr
 
 from tests.support.dialects.model import calls_in

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("vllm", reason="vLLM is not installed")
 from pydantic import SecretStr
 
 from tests.support.dialects.model import calls_in

@@ -130,9 +130,8 @@ async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
             ask = {"model": "toolgate", "messages": [{"role": "user", "content": "hi"}], "n": 2}
             response = await client.chat.completions.create(**ask)
             assert [c.message.content for c in response.choices] == ["Hello", "Hello"]
-            stream = await client.chat.completions.create(
-                **ask, stream=True, stream_options={"include_usage": True}
-            )
+            streamed = {"stream": True, "stream_options": {"include_usage": True}}
+            stream = await client.chat.completions.create(**ask, **streamed)
             chunks = [chunk async for chunk in stream]
             assert chunks[-1].usage == response.usage
             for streams in (False, True):

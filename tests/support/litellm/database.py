@@ -88,8 +88,7 @@ class Database:
         return await self.db.litellm_spendlogs.find_many(order={"startTime": "asc"})
 
     async def write(self):
-        """Run LiteLLM's jobs that write to the database. From 1.110 on, several runs log and charge
-        what has been queued before the first."""
+        """Run LiteLLM's jobs that write to the database. From 1.110 on, one run writes a part."""
         logging = proxy_server.proxy_logging_obj
         for _ in range(4):
             await update_spend(self.client, None, logging)
