@@ -23,7 +23,7 @@ from toolgate_core.errors import BackendFailed, BackendUnavailable
 from toolgate_core.tools import Tool
 from toolgate_proxy.backend_client import replicas as replicas_module
 from toolgate_proxy.backend_client.replicas import Replicas
-from toolgate_proxy.chat.engine import EngineRun
+from toolgate_proxy.chat.engine import EngineRun as Run
 from toolgate_proxy.chat.failover import Failover
 from toolgate_proxy.chat.preparation import Engine
 from toolgate_proxy.context import RequestContext
@@ -164,7 +164,7 @@ async def test_replicas_that_differ_are_an_error_that_names_the_cause(
 
 MESSAGES: dict[str, Callable[[Gateway], Awaitable[object]]] = {
     "count": lambda to: to.failover.count(request(), to.placement, lambda _: [], to.context),
-    "unconstrained": lambda g: EngineRun(g.engine, g.deployment, g.context).unconstrained(request()),
+    "unconstrained": lambda to: Run(to.engine, to.deployment, to.context).unconstrained(request()),
     "grammars": lambda to: to.deployment.grammars.prepare([tool("t")]),
 }
 """What sends the other messages with a fingerprint."""
