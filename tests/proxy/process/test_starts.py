@@ -123,8 +123,8 @@ def own_process(command, backend_url, folder, **more):
 async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""
     spare_backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
-    program = Path(sys.executable).with_name("litellm")
-    command = [str(program), "--config", str(CONFIG), "--host", "127.0.0.1"]
+    program = str(Path(sys.executable).with_name("litellm"))
+    command = [program, "--config", str(CONFIG), "--host", "127.0.0.1"]
     with own_process(command, spare_backend.url, tmp_path) as url:
         async with openai_client(url, MASTER_KEY) as client:
             ask = {"model": "toolgate", "messages": [{"role": "user", "content": "hi"}], "n": 2}
@@ -132,8 +132,7 @@ async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
             assert [c.message.content for c in response.choices] == ["Hello", "Hello"]
             streamed = {"stream": True, "stream_options": {"include_usage": True}}
             stream = await client.chat.completions.create(**ask, **streamed)
-            chunks = [chunk async for chunk in stream]
-            assert chunks[-1].usage == response.usage
+            assert [chunk async for chunk in stream][-1].usage == response.usage
             for streams in (False, True):
                 params = {"tool_choice": "required", "stream": streams}
                 with pytest.raises(openai.BadRequestError) as refusal:
@@ -142,8 +141,7 @@ async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
             with pytest.raises(openai.BadRequestError, match="support embeddings"):
                 await client.embeddings.create(model="toolgate", input="hi")
         async with http_client(url) as stranger:
-            answer = await stranger.post("/v1/chat/completions", json=ask)
-            assert answer.status_code == 401
+            assert (await stranger.post("/v1/chat/completions", json=ask)).status_code == 401
 
 
 START_SECONDS = 180
