@@ -52,6 +52,7 @@ def run(monkeypatch, flags, **environment):
 )
 def test_servers_that_cannot_enforce_are_rejected(started, monkeypatch, flags, environment, says):
     """They lack endpoint plug-ins or logits processors, or vLLM cannot verify forced drafts."""
+    monkeypatch.setattr(launch, "on_cpu", lambda: True)
     with pytest.raises(launch.LaunchError, match=says):
         run(monkeypatch, flags, **environment)
     assert not started

@@ -2,7 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from types import SimpleNamespace
 
 import numpy as np
@@ -144,13 +144,15 @@ def step(scheduler, drafts=None):
     if found is None:
         return {}
     names, sent = found.structured_output_request_ids, found.grammar_bitmask
-    rows = iter(sent.new[sent.numbers] if isinstance(sent, NumberedRows) else sent)  # all are new
-    positions = {name: 1 + len((drafts or {}).get(name, ())) for name in names}
+    rows = sent.new[sent.numbers] if isinstance(sent, NumberedRows) else sent  # all are new
+    counts = [1 + len((drafts or {}).get(name, ())) for name in names]
+    *begins, end = 0, *accumulate(counts)
+    if end != len(rows):  # vLLM 0.33 has as many rows for each request
+        begins = range(0, len(rows), len(rows) // len(names))
     masks = {
-        name: [set(unpack(next(rows)).tolist()) for _ in range(count)]
-        for name, count in positions.items()
+        name: [set(unpack(row).tolist()) for row in rows[begin : begin + count]]
+        for name, begin, count in zip(names, begins, counts, strict=True)
     }
-    assert next(rows, None) is None
     return {name: each[0] if len(each) == 1 else each for name, each in masks.items()}
 
 

@@ -5,6 +5,7 @@ import time
 import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
+from vllm.entrypoints.cli.serve import make_arg_parser
 from vllm.entrypoints.openai.api_server import build_app
 from vllm.sampling_params import SamplingParams
 from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -18,12 +19,9 @@ from toolgate_backend.settings import Settings
 from toolgate_core import wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable, InvalidRequest
-from toolgate_core.host_probe import PrivateName, find
 from toolgate_proxy.api.shared.parameter import RESPONSES_TABLE
 
 # --- access ---
-LAUNCHERS, OPENAI = (f"vllm.entrypoints.{name}.cli_args" for name in ("launchers", "openai"))
-PARSER = PrivateName(f"{LAUNCHERS}:make_arg_parser", "", older=f"{OPENAI}:make_arg_parser")
 KEY, TOKEN = "the-key-of-the-backend", "the-token-of-scrapers"
 PROBES = {"/health", "/ping"}
 
@@ -45,11 +43,10 @@ def opened(app, key):
     ("flags", "variable"), [(["--api-key", "other", KEY], "x"), ([], KEY), ([], "")]
 )
 def test_every_route_except_probes_requires_the_key(monkeypatch, flags, variable):
-    settings = Settings(metrics_token=SecretStr(TOKEN))
-    monkeypatch.setattr(routes, "settings", lambda: settings)
+    monkeypatch.setattr(routes, "settings", lambda: Settings(metrics_token=SecretStr(TOKEN)))
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
     monkeypatch.setenv("VLLM_API_KEY", variable)
-    args = find(PARSER)(FlexibleArgumentParser()).parse_args(flags)
+    args = make_arg_parser(FlexibleArgumentParser()).parse_args(flags)
     app = build_app(args, ("generate",), None)
     every = {route.path for route in app.routes}
     assert {"/invocations", "/tokenize", "/scale_elastic_ep", "/v1/toolgate/generate"} < every
