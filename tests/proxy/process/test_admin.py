@@ -198,7 +198,7 @@ async def test_prompt_logprobs_require_the_master_key_on_all_apis(http, gateway,
             before = len(backend.requests)
             refused = await client.post(path, json=sent)
             assert refused.status_code == 403, path
-            assert "`prompt_logprobs` requires the gateway's" in refused.json()["error"]["message"]
+            assert "'prompt_logprobs' requires the gateway's" in refused.json()["error"]["message"]
             assert len(backend.requests) == before
             assert (await http.post(path, json=sent)).status_code == 200
             assert backend.requests[-1].sampling.prompt_logprobs == 1
